@@ -1,0 +1,1 @@
+"""What to look at and what to say: evidence, rules, results, implementations, runs, reports."""

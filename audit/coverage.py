@@ -1,0 +1,112 @@
+"""Audit coverage: which share of the numbers was recomputed, bound or only reported.
+
+A number counts as recomputed where a rule says that an independent calculation reproduced it,
+to within a bound so small that a change by one part in a thousand would have been noticed.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlvraudit.audit.evidence.supplement import MANIFEST, Evidence
+from rlvraudit.audit.rules.rule import Held
+
+QUOTED_TYPES = ("paper-results", "figure-source")
+Marks = dict[tuple[str, str], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many numbers of one file were recomputed, bound and reported."""
+
+    path: str
+    recomputed: int
+    bound: int
+    reported: int
+
+    @property
+    def total(self) -> int:
+        """All numbers of the file."""
+        return self.recomputed + self.bound + self.reported
+
+
+def coverage(evidence: Evidence, held: Iterable[Held]) -> tuple[Share, ...]:
+    """Return the shares of every file that holds numbers, by path."""
+    marked = marks(evidence, held)
+    shares = []
+    for path in sorted({path for path, _ in marked}):
+        done = sum(int(mask.sum()) for (p, _), mask in marked.items() if p == path)
+        quoted = sum(
+            int((~mask).sum())
+            for (p, pointer), mask in marked.items()
+            if p == path and _is_quoted(evidence, path, pointer)
+        )
+        total = sum(mask.size for (p, _), mask in marked.items() if p == path)
+        shares.append(Share(path, done, total - done - quoted, quoted))
+    return tuple(shares)
+
+
+def marks(evidence: Evidence, held: Iterable[Held]) -> Marks:
+    """Return, for each number or array of numbers, which elements were recomputed."""
+    marked: Marks = {
+        (path, pointer): np.zeros(size, np.bool_)
+        for path, pointer, size in _all_numbers(evidence)
+    }
+    for item in held:
+        known = marked.get((item.path, item.pointer))
+        if known is not None and item.numbers is not False:
+            known |= np.broadcast_to(np.asarray(item.numbers).reshape(-1), known.shape)
+    return marked
+
+
+def _all_numbers(evidence: Evidence) -> Iterator[tuple[str, str, int]]:
+    for claim in evidence.claims:
+        for pointer, entry in claim.reported:
+            for at, size in _numbers(entry, pointer, decimals=True):
+                yield MANIFEST, at, size
+    for path, document in evidence.documents.items():
+        for at, size in _numbers(document.value, "", decimals=document.artifact.type in QUOTED_TYPES):
+            yield path, at, size
+
+
+def _numbers(value: Any, pointer: str, *, decimals: bool) -> Iterator[tuple[str, int]]:
+    """Yield the pointer and size of each number, tensor or column below `value`."""
+    match value:
+        case bool():
+            return
+        case int() | float():
+            yield pointer, 1
+        case str():
+            if decimals and is_decimal(value):
+                yield pointer, 1
+        case np.ndarray():
+            yield pointer, value.size
+        case Mapping():
+            for key, part in value.items():
+                yield from _numbers(part, f"{pointer}/{escape(key)}", decimals=decimals)
+        case list() | tuple():
+            for index, part in enumerate(value):
+                yield from _numbers(part, f"{pointer}/{index}", decimals=decimals)
+        case _:  # a table of items: the scores are its numbers, the rest identifies them
+            yield "/score", len(value.scores)
+
+
+def is_decimal(text: str) -> bool:
+    """Tell whether `text` is a decimal number as reports print it."""
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?%?", text, re.ASCII) is not None
+
+
+def escape(key: str) -> str:
+    """Return `key` as a reference token of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _is_quoted(evidence: Evidence, path: str, pointer: str) -> bool:
+    if path != MANIFEST:
+        return evidence.documents[path].artifact.type in QUOTED_TYPES
+    quoted = (c.pointer for c in evidence.claims if c.kind == "reported")
+    return any(pointer.startswith(f"{claim}/") for claim in quoted)

@@ -1,0 +1,52 @@
+"""Everything that the toolkit raises on purpose.
+
+    AuditError                  a message for a person, and the exit status that goes with it
+    ├── UsageError              2  the command line or a configuration is wrong
+    ├── UnreadableError         3  a file can't be read, or is not what it should be
+    ├── LimitError              3  a cap was reached; the message names it
+    ├── DeviceError             3  the device that was asked for is not there
+    └── NothingToCheckError     5  no manifest, no claim, no receipt
+"""
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class Exit(IntEnum):
+    """Exit statuses, the same for every command and output format."""
+
+    PASSED = 0
+    FINDINGS = 1
+    USAGE = 2
+    INCOMPLETE = 3
+    NOTHING_TO_CHECK = 5
+
+
+class AuditError(Exception):
+    """Base of all of them."""
+
+    exit: ClassVar[Exit] = Exit.INCOMPLETE
+
+
+class UsageError(AuditError):
+    """The command line or a configuration is wrong."""
+
+    exit = Exit.USAGE
+
+
+class UnreadableError(AuditError):
+    """A file can't be read, or is not what it should be."""
+
+
+class LimitError(AuditError):
+    """A cap was reached; the message names it."""
+
+
+class DeviceError(AuditError):
+    """The device that was asked for is not there; no other is used in its place."""
+
+
+class NothingToCheckError(AuditError):
+    """No manifest, no claim, no receipt: a pass would be vacuous."""
+
+    exit = Exit.NOTHING_TO_CHECK

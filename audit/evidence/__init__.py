@@ -1,0 +1,1 @@
+"""What is there: supplements, receipts and traces, read once and strictly."""

@@ -1,0 +1,1 @@
+"""What does this code compute: kernels and losses under test."""

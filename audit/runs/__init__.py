@@ -1,0 +1,1 @@
+"""The runs that leave traces and receipts."""

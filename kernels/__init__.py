@@ -1,0 +1,1 @@
+"""Reference mathematics: objectives and statistics. Knows nothing of audits, files or terminals."""

@@ -5,6 +5,7 @@ to within a bound so small that a change by one part in a thousand would have be
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,25 +37,33 @@ class Share:
 
 def coverage(evidence: Evidence, held: Iterable[Held]) -> tuple[Share, ...]:
     """Return the shares of every file that holds numbers, by path."""
-    marked = marks(evidence, held)
-    shares = []
-    for path in sorted({path for path, _ in marked}):
-        done = sum(int(mask.sum()) for (p, _), mask in marked.items() if p == path)
-        quoted = sum(
-            int((~mask).sum())
-            for (p, pointer), mask in marked.items()
-            if p == path and _is_quoted(evidence, path, pointer)
-        )
-        total = sum(mask.size for (p, _), mask in marked.items() if p == path)
-        shares.append(Share(path, done, total - done - quoted, quoted))
-    return tuple(shares)
+    done: defaultdict[str, int] = defaultdict(int)
+    rest: defaultdict[str, int] = defaultdict(int)
+    quoted: defaultdict[str, int] = defaultdict(int)
+    is_quoted = _quotations(evidence)
+    for (path, pointer), mask in marks(evidence, held).items():
+        hits = int(mask.sum())
+        done[path] += hits
+        kind = quoted if is_quoted(path, pointer) else rest
+        kind[path] += mask.size - hits
+    return tuple(Share(path, done[path], rest[path], quoted[path]) for path in sorted(done))
+
+
+def whole(shares: Iterable[Share]) -> Share:
+    """Return the shares of all files together."""
+    parts = tuple(shares)
+    return Share(
+        "",
+        sum(share.recomputed for share in parts),
+        sum(share.bound for share in parts),
+        sum(share.reported for share in parts),
+    )
 
 
 def marks(evidence: Evidence, held: Iterable[Held]) -> Marks:
     """Return, for each number or array of numbers, which elements were recomputed."""
     marked: Marks = {
-        (path, pointer): np.zeros(size, np.bool_)
-        for path, pointer, size in _all_numbers(evidence)
+        (path, pointer): np.zeros(size, np.bool_) for path, pointer, size in _all_numbers(evidence)
     }
     for item in held:
         known = marked.get((item.path, item.pointer))
@@ -63,20 +72,31 @@ def marks(evidence: Evidence, held: Iterable[Held]) -> Marks:
     return marked
 
 
+def is_decimal(text: str) -> bool:
+    """Tell whether `text` is a decimal number as reports print it."""
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?%?", text, re.ASCII) is not None
+
+
+def escape(key: str) -> str:
+    """Return `key` as a reference token of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
 def _all_numbers(evidence: Evidence) -> Iterator[tuple[str, str, int]]:
     for claim in evidence.claims:
         for pointer, entry in claim.reported:
             for at, size in _numbers(entry, pointer, decimals=True):
                 yield MANIFEST, at, size
     for path, document in evidence.documents.items():
-        for at, size in _numbers(document.value, "", decimals=document.artifact.type in QUOTED_TYPES):
+        decimals = document.artifact.type in QUOTED_TYPES
+        for at, size in _numbers(document.value, "", decimals=decimals):
             yield path, at, size
 
 
 def _numbers(value: Any, pointer: str, *, decimals: bool) -> Iterator[tuple[str, int]]:
     """Yield the pointer and size of each number, tensor or column below `value`."""
     match value:
-        case bool():
+        case bool() | None:
             return
         case int() | float():
             yield pointer, 1
@@ -95,18 +115,12 @@ def _numbers(value: Any, pointer: str, *, decimals: bool) -> Iterator[tuple[str,
             yield "/score", len(value.scores)
 
 
-def is_decimal(text: str) -> bool:
-    """Tell whether `text` is a decimal number as reports print it."""
-    return re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?%?", text, re.ASCII) is not None
+def _quotations(evidence: Evidence) -> Any:
+    """Return a predicate: was the number at this path and pointer quoted from elsewhere?"""
+    claims = {claim.pointer for claim in evidence.claims if claim.kind == "reported"}
+    files = {p for p, d in evidence.documents.items() if d.artifact.type in QUOTED_TYPES}
 
+    def is_quoted(path: str, pointer: str) -> bool:
+        return path in files if path != MANIFEST else pointer.split("/reported/")[0] in claims
 
-def escape(key: str) -> str:
-    """Return `key` as a reference token of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _is_quoted(evidence: Evidence, path: str, pointer: str) -> bool:
-    if path != MANIFEST:
-        return evidence.documents[path].artifact.type in QUOTED_TYPES
-    quoted = (c.pointer for c in evidence.claims if c.kind == "reported")
-    return any(pointer.startswith(f"{claim}/") for claim in quoted)
+    return is_quoted

@@ -4,10 +4,14 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+NARROWEST = 20
+WIDEST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +32,49 @@ def clean(text: str) -> str:
     )
 
 
-def paint(lines: Iterable[Text], page: Page) -> str:
-    """Return `lines` as they appear on a terminal of that width, wrapped, without markup."""
+def short(text: str, limit: int = 100) -> str:
+    """Return `text` cleaned and cut in the middle to at most `limit` characters."""
+    half = limit // 2
+    known = text if len(text) <= limit else f"{text[:half]}…{text[len(text) - half + 1 :]}"
+    safe = clean(known)
+    return safe if len(safe) <= limit else f"{safe[: limit - 1]}…"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return the number with its noun: "1 file", "2,916 files"."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share in whole percent, rounded down: only all of it is 100 %."""
+    share = 100 * part // whole
+    return f"{share} %" if share or not part else "< 1 %"
+
+
+def indent(text: str | Text, columns: int, style: str = "") -> Padding:
+    """Return a paragraph whose every line starts at a column."""
+    body = text if isinstance(text, Text) else Text(text, style)
+    return Padding(body, (0, 0, 0, columns), expand=False)
+
+
+def grid(rows: Iterable[tuple[Text, Text, Text]]) -> Padding:
+    """Return rows of a label, a description that wraps and a verdict at the right edge."""
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return Padding(table, (0, 0, 0, 2))
+
+
+def paint(lines: Iterable[RenderableType], page: Page) -> str:
+    """Return `lines` as they appear on a terminal of that width, wrapped, without markup.
+
+    Text wider than `WIDEST` columns is hard to read, so a wider terminal is not filled.
+    """
     console = Console(
-        width=page.width,
+        width=min(max(page.width, NARROWEST), WIDEST),
         force_terminal=page.colour,
         no_color=not page.colour,
         color_system="standard" if page.colour else None,

@@ -6,8 +6,11 @@
     ├── LimitError              3  a cap was reached; the message names it
     ├── DeviceError             3  the device that was asked for is not there
     └── NothingToCheckError     5  no manifest, no claim, no receipt
+
+The command line prints the message and exits with the status.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import ClassVar
 
@@ -20,6 +23,15 @@ class Exit(IntEnum):
     USAGE = 2
     INCOMPLETE = 3
     NOTHING_TO_CHECK = 5
+
+
+SEVERITY = (Exit.INCOMPLETE, Exit.FINDINGS, Exit.NOTHING_TO_CHECK, Exit.PASSED)
+"""Which status stands for several supplements: the first of these that one of them has."""
+
+
+def worst(statuses: Iterable[Exit]) -> Exit:
+    """Return the status of several audits together: never a pass where one of them is none."""
+    return min(statuses, key=SEVERITY.index)
 
 
 class AuditError(Exception):

@@ -1,0 +1,303 @@
+"""RA6: no claim outruns its evidence."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rlvraudit.audit.evidence.level import FORMAL, MEASURED, TRACES, levels, statements
+from rlvraudit.audit.evidence.supplement import MANIFEST, Claim, Document, Evidence
+from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
+
+LEAST_LEVEL = {"mechanism": "L0", "component": "L1", "comparison": "L2", "capability": "L3"}
+"""What each kind of claim needs; levels compare as text. `reported` needs none."""
+OVER_ITEMS = ("comparison", "capability", "null-result")
+"""The kinds of claim about outcomes on items, which only per-item results can carry."""
+
+
+@rule("RA601", "level-too-low")
+def level_too_low(evidence: Evidence) -> Iterator[Outcome]:
+    """The claim's kind needs no higher level than its evidence has.
+
+    A formula that computes right (L0) and a component that trains on synthetic data (L1) say
+    nothing about which method is better (L2) or what a model can do (L3). A `mechanism` claim
+    needs L0, `component` L1, `comparison` L2, `capability` L3; a `null-result` needs what the
+    claim that it denies would need, `reported` needs nothing. A claim is as strong as the
+    weakest artifact that could carry it; an artifact has the level of its receipt, of the
+    manifest's `origin`, or its own, and the lowest where they differ.
+
+    Passes: a `component` claim on a trace whose receipt says L1.
+    Fails: a `capability` claim on item results whose receipt says L1.
+
+    How to fix: state the kind of claim that the evidence carries, or bring evidence of the
+    level that the claim needs.
+
+    When to suppress: never; a reviewer cannot switch it off.
+    """
+    known = levels(evidence)
+    for claim in evidence.claims:
+        least = _least_level(claim)
+        if least is None:
+            yield Skipped(f"{claim.kind} claims need no level")
+            continue
+        found = [(known.get(path), path) for path in _carriers(claim, evidence)]
+        yield _level_outcome(claim, least, found)
+
+
+def _level_outcome(claim: Claim, least: str, found: list[tuple[str | None, str]]) -> Outcome:
+    needs = f"a {claim.kind} claim needs {least}"
+    if not found:
+        return Skipped("claims without evidence are for RA602")
+    for level, path in found:
+        if level is None:
+            message = f"claim {claim.id}: {needs}; {path} has no level: no receipt, origin or level"
+            return Problem(MANIFEST, message, f"{claim.pointer}/kind")
+    level, path = min(found, key=lambda pair: str(pair[0]))
+    if str(level) < least:
+        message = f"claim {claim.id}: {needs}; its evidence is {level} ({path})"
+        return Problem(MANIFEST, message, f"{claim.pointer}/kind")
+    return Held(MANIFEST, f"{claim.pointer}/kind")
+
+
+def _least_level(claim: Claim) -> str | None:
+    if claim.kind == "null-result":
+        return LEAST_LEVEL["comparison" if "compares" in claim.value else "mechanism"]
+    return LEAST_LEVEL.get(claim.kind)
+
+
+def _carriers(claim: Claim, evidence: Evidence) -> list[str]:
+    """Return the claim's artifacts that could carry it.
+
+    Statements about outcomes on items rest on the per-item results among them, where there are any.
+    """
+    types = {artifact.path: artifact.type for artifact in evidence.artifacts}
+    measured = [path for path in claim.evidence if types.get(path) in MEASURED]
+    items = [path for path in measured if types[path] == "item-results"]
+    return items if items and claim.kind in OVER_ITEMS else measured
+
+
+@rule("RA602", "claim-without-evidence")
+def claim_without_evidence(evidence: Evidence) -> Iterator[Outcome]:
+    """Each claim resolves to artifacts and a recomputation.
+
+    A claim that names no artifact, or one that the manifest does not list, cannot be checked
+    by anybody. A claim that is not a quotation must also rest on something that a rule
+    recomputes: a reported number with its artifact, a trace or a mechanism contract. An
+    unsupported claim beside nine supported ones borrows their credit.
+
+    Passes: a `comparison` claim that rests on `items.csv` and reports a difference from it.
+    Fails: a claim whose `evidence` is empty, or names a file that the manifest does not list.
+
+    How to fix: list in `evidence` the artifacts that the claim rests on, and in `reported`
+    the numbers that follow from them; withdraw the claim if there are none.
+
+    When to suppress: never; a reviewer cannot switch it off.
+    """
+    listed = {artifact.path: artifact.type for artifact in evidence.artifacts}
+    if not evidence.claims:
+        yield Skipped("no claims")
+    for claim in evidence.claims:
+        problems = tuple(_unresolved(claim, listed))
+        yield from problems or (Held(MANIFEST, claim.pointer),)
+
+
+def _unresolved(claim: Claim, listed: Mapping[str, str]) -> Iterator[Problem]:
+    if not claim.evidence:
+        message = f"claim {claim.id} rests on nothing; expected the path of an artifact"
+        yield Problem(MANIFEST, message, f"{claim.pointer}/evidence")
+        return
+    for index, path in enumerate(claim.evidence):
+        if path not in listed:
+            message = f"claim {claim.id} rests on {path}, which is not among the artifacts"
+            yield Problem(MANIFEST, message, f"{claim.pointer}/evidence/{index}")
+    for pointer, entry in claim.reported:
+        path = entry.get("artifact")
+        if path is not None and path not in claim.evidence:
+            message = f"claim {claim.id} reports a number of {path}, which it does not rest on"
+            yield Problem(MANIFEST, message, f"{pointer}/artifact")
+    if claim.kind != "reported" and not _is_recomputed(claim, listed):
+        message = (
+            f"claim {claim.id}: nothing that it rests on is recomputed; expected a reported "
+            "number of item results, a trace or a mechanism contract"
+        )
+        yield Problem(MANIFEST, message, claim.pointer)
+
+
+def _is_recomputed(claim: Claim, listed: Mapping[str, str]) -> bool:
+    types = {listed.get(path) for path in claim.evidence}
+    if types & {"mechanism-contracts", *TRACES}:
+        return True
+    numbers = (entry for _, entry in claim.reported if entry["quantity"] != "quote")
+    return "item-results" in types and any(True for _ in numbers)
+
+
+@rule("RA604", "baseline-missing")
+def baseline_missing(evidence: Evidence) -> Iterator[Outcome]:
+    """An improvement claim includes its control.
+
+    "Better" needs a "than what": both methods, on the same items, in the evidence. A score of
+    the treatment alone shows a level, not an improvement, and a baseline that was only quoted
+    was not run under the same conditions.
+
+    Passes: a comparison of `tapo` with `grpo` on results that hold rows of both.
+    Fails: a comparison whose evidence has rows of `tapo` only, or that names no baseline.
+
+    How to fix: add the baseline's per-item results to the claim's evidence, and name both
+    methods in `compares`.
+
+    When to suppress: never; a reviewer cannot switch it off.
+    """
+    comparisons = [claim for claim in evidence.claims if _is_comparison(claim)]
+    if not comparisons:
+        yield Skipped("no claim compares methods")
+    for claim in comparisons:
+        yield _baseline_outcome(claim, evidence)
+
+
+def _is_comparison(claim: Claim) -> bool:
+    if claim.kind == "reported":
+        return False
+    differs = any(entry["quantity"] == "difference" for _, entry in claim.reported)
+    return claim.kind == "comparison" or "compares" in claim.value or differs
+
+
+def _baseline_outcome(claim: Claim, evidence: Evidence) -> Outcome:
+    compares = claim.value.get("compares")
+    if compares is None:
+        message = f"claim {claim.id} compares, but names no treatment and baseline in `compares`"
+        return Problem(MANIFEST, message, claim.pointer)
+    pointer = f"{claim.pointer}/compares"
+    if compares["treatment"] == compares["baseline"]:
+        message = f"claim {claim.id} compares {compares['treatment']} with itself"
+        return Problem(MANIFEST, message, f"{pointer}/baseline")
+    tables = [d for path in claim.evidence if (d := _items(path, evidence))]
+    if not tables and _unread_items(claim, evidence):
+        return Skipped("item results could not be read")
+    methods = {method for document in tables for method in document.value.methods}
+    for side in ("treatment", "baseline"):
+        if compares[side] not in methods:
+            message = f"claim {claim.id}: its evidence has no result of the {side} {compares[side]}"
+            return Problem(MANIFEST, message, f"{pointer}/{side}")
+    return Held(MANIFEST, pointer)
+
+
+def _items(path: str, evidence: Evidence) -> Document | None:
+    document = evidence.documents.get(path)
+    return document if document and document.artifact.type == "item-results" else None
+
+
+def _unread_items(claim: Claim, evidence: Evidence) -> bool:
+    """Tell whether the claim rests on item results that could not be read; RA2 says why."""
+    items = {a.path for a in evidence.artifacts if a.type == "item-results"}
+    return any(path in items - evidence.documents.keys() for path in claim.evidence)
+
+
+@rule("RA606", "train-reward-as-eval")
+def train_reward_as_eval(evidence: Evidence) -> Iterator[Outcome]:
+    """Training reward, replay loss or verifier bits are not presented as capability.
+
+    A reward that the training loop optimised, a replay loss that went down and the bits of a
+    synthetic verifier describe the run, not what the model can do. Claims about outcomes
+    (`comparison`, `capability`, `null-result`) rest on per-item results of an evaluation.
+
+    Passes: a `component` claim that rests on a trace; a `comparison` on item results.
+    Fails: a `comparison` claim that reports the mean reward of a trace.
+
+    How to fix: evaluate on items and rest the claim on those results, or state what the trace
+    shows as a `component` claim.
+
+    When to suppress: never; a reviewer cannot switch it off.
+    """
+    types = {artifact.path: artifact.type for artifact in evidence.artifacts}
+    claims = [claim for claim in evidence.claims if claim.kind in OVER_ITEMS]
+    if not claims:
+        yield Skipped("no claim is about outcomes on items")
+    for claim in claims:
+        traces = [i for i, path in enumerate(claim.evidence) if types.get(path) in TRACES]
+        for index in traces:
+            message = (
+                f"{claim.kind} claim {claim.id} rests on {claim.evidence[index]}, a training "
+                "trace; expected the per-item results of an evaluation"
+            )
+            yield Problem(MANIFEST, message, f"{claim.pointer}/evidence/{index}")
+        if not traces:
+            yield Held(MANIFEST, f"{claim.pointer}/evidence")
+
+
+@rule("RA608", "reported-as-measured")
+def reported_as_measured(evidence: Evidence) -> Iterator[Outcome]:
+    """A number quoted from a paper carries its source and is never presented as measured here.
+
+    A quotation that stands among measurements looks reproduced. Quoted numbers therefore live
+    in `paper-results`, only `reported` claims rest on those, and such claims only quote.
+
+    Passes: a `reported` claim that quotes a table of the paper through `paper-results`.
+    Fails: a `comparison` claim that rests on `paper-results`; a `reported` claim that gives a
+    quoted number as a mean.
+
+    How to fix: make the claim `reported` and its numbers of quantity `quote`, or measure
+    the number here and rest the claim on that.
+
+    When to suppress: never; a reviewer cannot switch it off.
+    """
+    types = {artifact.path: artifact.type for artifact in evidence.artifacts}
+    if not evidence.claims:
+        yield Skipped("no claims")
+    for claim in evidence.claims:
+        problems = tuple(_mixed_up(claim, types))
+        yield from problems or (Held(MANIFEST, claim.pointer),)
+
+
+def _mixed_up(claim: Claim, types: Mapping[str, str]) -> Iterator[Problem]:
+    is_quotation = claim.kind == "reported"
+    for index, path in enumerate(claim.evidence):
+        if not is_quotation and types.get(path) == "paper-results":
+            message = f"{claim.kind} claim {claim.id} rests on quoted numbers ({path})"
+            yield Problem(MANIFEST, message, f"{claim.pointer}/evidence/{index}")
+        if is_quotation and types.get(path) in MEASURED:
+            message = f"reported claim {claim.id} rests on a local measurement ({path})"
+            yield Problem(MANIFEST, message, f"{claim.pointer}/evidence/{index}")
+    for pointer, entry in claim.reported:
+        if (entry["quantity"] == "quote") is not is_quotation:
+            expected = "quote" if is_quotation else "a measured quantity"
+            message = f"a {claim.kind} claim gives a {entry['quantity']}; expected {expected}"
+            yield Problem(MANIFEST, message, f"{pointer}/quantity")
+        elif is_quotation and types.get(entry["artifact"], "paper-results") != "paper-results":
+            message = f"{entry['artifact']} is quoted, but is not of type paper-results"
+            yield Problem(MANIFEST, message, f"{pointer}/artifact")
+
+
+@rule("RA609", "diagnostic-flags")
+def diagnostic_flags(evidence: Evidence) -> Iterator[Outcome]:
+    """An artifact below L2 says `diagnostic_only: true` and `formal_comparison: false`.
+
+    Whoever picks a single file out of a supplement must see in it that it is a diagnostic:
+    levels in a manifest do not travel with a copied file.
+
+    Passes: a receipt of level L1 with `diagnostic_only: true` and `formal_comparison: false`.
+    Fails: a trace or receipt of level L0 or L1 without the two, or with other values.
+
+    How to fix: set both flags in the receipt, and in the artifact where it states a level.
+
+    When to suppress: never; a reviewer cannot switch it off.
+    """
+    stated = [
+        (path, pointer, value)
+        for path, document in sorted(evidence.documents.items())
+        for pointer, value in statements(document)
+    ]
+    below = [row for row in stated if row[2]["level"] < FORMAL]
+    if not below:
+        yield Skipped("no receipt or artifact states a level below L2")
+    for path, pointer, value in below:
+        yield _flags_outcome(path, pointer, value)
+
+
+def _flags_outcome(path: str, pointer: str, value: Mapping[str, Any]) -> Outcome:
+    for flag, expected in (("diagnostic_only", True), ("formal_comparison", False)):
+        if value.get(flag) is not expected:
+            found = "missing" if flag not in value else str(value[flag]).lower()
+            message = (
+                f"{flag} is {found} at level {value['level']}; expected {str(expected).lower()}"
+            )
+            place = f"{pointer}/{flag}" if flag in value else pointer
+            return Problem(path, message, place)
+    return Held(path, pointer)

@@ -1,0 +1,115 @@
+"""Documents against the bundled JSON Schemas: what is wrong, where, in a bounded message."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from rlvraudit.audit.evidence.strict_json import quote
+from rlvraudit.schemas import load
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+LONGEST_MESSAGE = 200
+KINDS: Mapping[Any, set[type]] = {"integer": {int}, "number": {int, float}}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One place where a document breaks its schema; `unknown` if it is only an extra field."""
+
+    pointer: str
+    message: str
+    unknown: bool = False
+
+
+def violations(value: Any, schema: str, most: int) -> list[Violation]:
+    """Return at most `most` violations of the bundled schema called `schema`, by pointer."""
+    errors = islice(_validator(schema).iter_errors(value), most)
+    found = {v: None for error in errors for v in _explain(error)}
+    return sorted(found, key=lambda v: (v.pointer, v.message))
+
+
+@lru_cache
+def _validator(schema: str) -> "Validator":
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    # An empty registry: a reference to anything outside the schema fails, nothing is fetched.
+    extend: Callable[..., Callable[..., Validator]] = validators.extend
+    return extend(Draft202012Validator, {"items": _items})(load(schema), registry=Registry())
+
+
+def _items(
+    validator: "Validator", items: Any, instance: Any, schema: Mapping[str, Any]
+) -> Iterator["ValidationError"]:
+    """Check an array of plain numbers at once; element by element it takes 10 us a number."""
+    from jsonschema import Draft202012Validator
+
+    if isinstance(instance, list) and not _plain_numbers(items, instance):
+        yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
+
+
+def _plain_numbers(items: Any, instance: list[Any]) -> bool:
+    """Tell whether all elements are surely valid: numbers inside the bounds that `items` sets."""
+    if not isinstance(items, dict) or not items.keys() <= {"type", "minimum", "maximum"}:
+        return False
+    if not instance or not {type(v) for v in instance} <= KINDS.get(items.get("type"), set()):
+        return False
+    low, high = items.get("minimum"), items.get("maximum")
+    return (low is None or min(instance) >= low) and (high is None or max(instance) <= high)
+
+
+def _explain(error: "ValidationError") -> Iterator[Violation]:
+    pointer = "".join(f"/{_token(part)}" for part in error.absolute_path)
+    instance: Any = error.instance
+    expected: Any = error.validator_value
+    schema: Any = error.schema
+    match error.validator:
+        case "additionalProperties" if isinstance(expected, bool):
+            known = list(schema.get("properties", ()))
+            for name in instance.keys() - set(known):
+                yield Violation(f"{pointer}/{_token(name)}", _unknown(name, known), unknown=True)
+        case "required":
+            missing = [name for name in expected if name not in instance]
+            yield Violation(pointer, f"lacks {', '.join(map(quote, missing))}")
+        case "dependentRequired":
+            lacking = (n for k, ns in expected.items() if k in instance for n in ns)
+            missing = [name for name in lacking if name not in instance]
+            yield Violation(pointer, f"lacks {', '.join(map(quote, missing))}")
+        case keyword:
+            message = f"{shown(instance)} breaks {keyword}"
+            yield Violation(pointer, f"{message}: {_expectation(expected)}"[:LONGEST_MESSAGE])
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"unknown field {quote(name)}" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def shown(value: Any) -> str:
+    """Return a short ASCII description of a JSON value."""
+    match value:
+        case dict():
+            return f"an object of {len(value)} fields"
+        case list():
+            return f"an array of {len(value)} elements"
+        case str():
+            return quote(value)
+        case _:
+            return json.dumps(value)[:LONGEST_MESSAGE]
+
+
+def _expectation(expected: Any) -> str:
+    if isinstance(expected, Mapping):
+        return "not what its schema allows"
+    return json.dumps(expected)
+
+
+def _token(part: str | int) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,1 @@
+"""Which method is better: per-item results, their formats, pairing and estimates."""

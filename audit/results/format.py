@@ -1,0 +1,159 @@
+"""What a format of per-item results is, and how rows of text become a table."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from rlvraudit.audit.errors import LimitError, UnreadableError
+from rlvraudit.audit.results.item import COLUMNS, REQUIRED, Items, Key, RowError
+
+Parse = Callable[[bytes, str], Items]
+Row = tuple[int, Mapping[str, Any]]
+"""A line number and what stands there, by our names of the columns."""
+
+MAX_LINE, MAX_ROWS = 1 << 20, 5_000_000
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+TRUTH = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write per-item results down; `parse` takes the bytes and the file's name."""
+
+    name: str
+    suffix: str
+    parse: Parse
+
+
+def read_text(data: bytes, name: str) -> str:
+    """Return `data` as text.
+
+    Raises:
+        RowError: It is not UTF-8, or begins with a byte-order mark.
+        LimitError: A line is too long.
+    """
+    for mark, encoding in ((b"\xef\xbb\xbf", "UTF-8 with a byte-order mark"),
+                           (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16")):  # fmt: skip
+        if data.startswith(mark):
+            raise RowError(name, 1, f"the encoding is {encoding}; expected plain UTF-8")
+    longest = max(map(len, data.split(b"\n")))
+    if longest > MAX_LINE:
+        raise LimitError(f"{name}: a line has {longest:,} bytes; the cap is {MAX_LINE:,}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        found = data[error.start]
+        raise RowError(name, line, f"byte 0x{found:02x} is not UTF-8") from error
+
+
+def name_columns(header: Sequence[str], name: str, line: int) -> dict[str, str]:
+    """Return our name for each column of `header`.
+
+    Raises:
+        RowError: A column is unknown, missing, or there twice under whatever names.
+    """
+    ours = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
+    unknown = [repr(h) for h in header if h.lower() not in ours]
+    if unknown:
+        known = "; ".join(f"{c}: {', '.join(a)}" for c, a in COLUMNS.items())
+        raise RowError(name, line, f"unknown column {', '.join(unknown)}; known are {known}")
+    named = [(h, ours[h.lower()]) for h in header]
+    for column in COLUMNS:
+        same = [h for h, c in named if c == column]
+        if len(same) > 1:
+            raise RowError(name, line, f"columns {', '.join(same)} all hold the {column}")
+    missing = [c for c in REQUIRED if c not in dict(named).values()]
+    if missing:
+        raise RowError(name, line, f"missing column {', '.join(missing)}")
+    return dict(named)
+
+
+def tabulate(rows: Iterable[Row], name: str) -> Items:
+    """Return the table of `rows`; without a method column the file's stem is the method.
+
+    Raises:
+        RowError: A cell is not what its column demands, or there is no row.
+        LimitError: There are too many rows.
+    """
+    keys: list[Key] = []
+    scores: list[float] = []
+    lines: list[int] = []
+    for line, cells in rows:
+        if len(lines) == MAX_ROWS:
+            raise LimitError(f"{name}: more than {MAX_ROWS:,} rows")
+        try:
+            keys.append(_key(cells, PurePath(name).stem))
+            scores.append(_score(cells["score"]))
+        except ValueError as error:
+            raise RowError(name, line, str(error)) from error
+        lines.append(line)
+    if not lines:
+        raise RowError(name, 1, "no row of results")
+    return Items(name, tuple(keys), np.array(scores), tuple(lines))
+
+
+def _key(cells: Mapping[str, Any], stem: str) -> Key:
+    method = _id(cells["method"], "method") if "method" in cells else stem
+    seed = _id(cells["seed"], "seed") if "seed" in cells else None
+    rollout = _id(cells["rollout"], "rollout") if "rollout" in cells else None
+    return Key(method, seed, _id(cells["item"], "item"), rollout)
+
+
+def _id(cell: Any, column: str) -> str:
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return str(cell)
+    if not isinstance(cell, str) or not cell.strip():
+        raise ValueError(f"{column} is {_shown(cell)}; expected an id")
+    return cell
+
+
+def _score(cell: Any) -> float:
+    """Return a score: a number, or a truth value as 0 or 1. Whether it is finite comes later."""
+    if isinstance(cell, str):
+        return _score_of_text(cell)
+    if not isinstance(cell, int | float):
+        raise ValueError(f"score is {_shown(cell)}; expected a number or a truth value")
+    try:
+        return float(cell)
+    except OverflowError:
+        raise ValueError("score does not fit a double") from None
+
+
+def _score_of_text(text: str) -> float:
+    if text.lower() in TRUTH:
+        return TRUTH[text.lower()]
+    if NOT_FINITE.fullmatch(text):
+        return float(text)
+    if not NUMBER.fullmatch(text):
+        raise ValueError(f"score is {_shown(text)}; expected a number, true or false")
+    value = float(text)
+    digits = text.lower().partition("e")[0]
+    if math.isinf(value) or (value == 0 and digits.strip("+-0.")):
+        raise ValueError(f"score is {_shown(text)}, which does not fit a double")
+    return value
+
+
+def _shown(cell: Any) -> str:
+    text = json.dumps(cell, default=str) if not isinstance(cell, str) else repr(cell)
+    return "empty" if cell == "" else text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def choose(formats: Mapping[str, Format], name: str) -> Format:
+    """Return the format of the file `name`, by its suffix.
+
+    Raises:
+        UnreadableError: No format has that suffix.
+    """
+    for form in formats.values():
+        if PurePath(name).suffix.lower() == form.suffix:
+            return form
+    known = ", ".join(form.suffix for form in formats.values())
+    raise UnreadableError(f"{name}: not a known format of per-item results; known are {known}")

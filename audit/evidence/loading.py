@@ -6,12 +6,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rlvraudit.audit.errors import AuditError
+from rlvraudit.audit.errors import AuditError, LimitError
 from rlvraudit.audit.evidence.formats import pointer_file, unsupported
 from rlvraudit.audit.evidence.intake import LIMITS, Fault, File, Limits, MalformedError
 from rlvraudit.audit.evidence.kinds import KINDS
 from rlvraudit.audit.evidence.kinds.documents import parse_document
-from rlvraudit.audit.evidence.kinds.kind import Parsed, Reader, Source
+from rlvraudit.audit.evidence.kinds.kind import Parsed, Parser, Source
 from rlvraudit.audit.evidence.strict_json import quote
 from rlvraudit.audit.evidence.supplement import MANIFEST, Artifact, Claim, Document, Evidence
 from rlvraudit.audit.evidence.tree import read_tree
@@ -42,12 +42,12 @@ def _find(folder: Path) -> Iterator[Path]:
 def load(
     folder: Path,
     limits: Limits = LIMITS,
-    readers: Mapping[str, Reader] = NONE,
+    parsers: Mapping[str, Parser] = NONE,
     options: Mapping[str, Any] = NONE,
 ) -> Evidence:
     """Return everything below `folder`, read once; what could not be read is among the faults.
 
-    `readers` parse types of artifact that another wing knows, by type; `options` are handed on
+    `parsers` parse types of artifact that another wing knows, by type; `options` are handed on
     to the rules.
 
     Raises:
@@ -56,7 +56,7 @@ def load(
     files, faults = read_tree(folder, limits)
     manifest, wrong = _manifest(files, limits)
     artifacts = tuple(_artifacts(manifest))
-    documents, more = _documents(artifacts, files, limits, readers)
+    documents, more = _documents(artifacts, files, limits, parsers)
     return Evidence(
         folder.name or folder.resolve().name,
         manifest,
@@ -105,7 +105,7 @@ def _documents(
     artifacts: Iterable[Artifact],
     files: Mapping[str, File],
     limits: Limits,
-    readers: Mapping[str, Reader],
+    parsers: Mapping[str, Parser],
 ) -> tuple[dict[str, Document], list[Fault]]:
     documents: dict[str, Document] = {}
     faults: list[Fault] = []
@@ -113,14 +113,14 @@ def _documents(
         file = files.get(artifact.path)
         if file is None or artifact.path in documents:
             continue
-        parsed = _parse(artifact, file, limits, readers)
+        parsed = _parse(artifact, file, limits, parsers)
         faults.extend(parsed.faults)
         if parsed.value is not None:
             documents[artifact.path] = Document(artifact, parsed.value)
     return documents, faults
 
 
-def _parse(artifact: Artifact, file: File, limits: Limits, readers: Mapping[str, Reader]) -> Parsed:
+def _parse(artifact: Artifact, file: File, limits: Limits, parsers: Mapping[str, Parser]) -> Parsed:
     kind = KINDS.get(artifact.type)
     if kind is None or kind.version != artifact.version:
         return _refused("unknown-artifact-type", MANIFEST, _unknown(artifact), artifact.pointer)
@@ -129,7 +129,7 @@ def _parse(artifact: Artifact, file: File, limits: Limits, readers: Mapping[str,
         return _refused("unsupported-format", file.path, f"is not read as evidence: {why}")
     if pointer := pointer_file(data):
         return _refused("pointer-file", file.path, f"is {pointer}, not the content")
-    return _guarded(Source(file.path, data, limits, readers), kind.parse)
+    return _guarded(Source(file.path, data, limits, parsers), kind.parse)
 
 
 def _unknown(artifact: Artifact) -> str:
@@ -149,6 +149,8 @@ def _guarded(source: Source, parse: Callable[[Source], Parsed]) -> Parsed:
         return parse(source)
     except MalformedError as error:
         fault = Fault("parse-error", source.path, str(error), "", error.line, error.column)
+    except LimitError as error:
+        fault = Fault("limit-reached", source.path, str(error), incomplete=True)
     except AuditError as error:  # a reader of another wing may know the line too
         line = getattr(error, "line", None)
         fault = Fault("parse-error", source.path, str(error), line=line)

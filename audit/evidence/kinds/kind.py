@@ -6,7 +6,7 @@ from typing import Any
 
 from rlvraudit.audit.evidence.intake import Fault, Limits
 
-Reader = Callable[[bytes, str], Any]
+Parser = Callable[[bytes, str], Any]
 """A parser from another wing: the bytes and the path of a file to a value."""
 
 
@@ -17,7 +17,7 @@ class Source:
     path: str
     data: bytes
     limits: Limits
-    readers: Mapping[str, Reader]
+    parsers: Mapping[str, Parser]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlvraudit.audit.evidence.kinds import KINDS
 from rlvraudit.audit.evidence.supplement import Document, Evidence
 
-TRACES = ("tar-trace", "tapo-trace")
+TRACES = ("tar-trace", "tapo-trace", "tensors")
 """The types of artifact that hold training rewards, replay losses and verifier bits."""
-MEASURED = ("item-results", "mechanism-contracts", *TRACES)
+MEASURED = frozenset(kind.name for kind in KINDS.values() if kind.measured)
 """The types of artifact that hold local measurements, which some rule recomputes."""
 FORMAL = "L2"
 """The level from which on evidence is more than a diagnostic. Levels compare as text."""

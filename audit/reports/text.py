@@ -17,6 +17,7 @@ from rlvraudit.audit.rules.rule import LEVELS
 
 ALIKE = 3
 """Findings of one rule in one file that are printed in full; the rest are counted."""
+FILES = 30
 REASONS = 12
 LEAST_COVERED = 5
 STYLES = {"error": "bold red", "warning": "yellow", "note": "blue", "pass": "green"}
@@ -62,13 +63,17 @@ def _family_rows(audit: Audit) -> Iterator[tuple[Text, Text, Text]]:
 
 
 def _findings(audit: Audit) -> Iterator[RenderableType]:
-    for path, of_file in groupby(audit.findings, key=lambda f: f.problem.path):
-        yield Text(short(path) or "(the supplement)", "bold")
+    files = [list(group) for _, group in groupby(audit.findings, key=lambda f: f.problem.path)]
+    for of_file in files[:FILES]:
+        yield Text(short(of_file[0].problem.path) or "(the supplement)", "bold")
         by_rule: defaultdict[str, list[Finding]] = defaultdict(list)
         for finding in of_file:
             by_rule[finding.rule.name].append(finding)
         for alike in by_rule.values():
             yield from _alike(alike)
+        yield BLANK
+    if len(files) > FILES:
+        yield Text(f"and {len(files) - FILES:,} more files with findings: --format json has all")
         yield BLANK
 
 
@@ -94,7 +99,7 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
         d = problem.discrepancy
         bound = f", bound {short(d.bound)}" if d.bound else ""
         yield indent(f"recorded {short(d.recorded)}, recomputed {short(d.recomputed)}{bound}", 4)
-        if d.variant:
+        if d.variant and d.variant not in problem.message:
             yield indent(f"it equals a known fault: {short(d.variant, 200)}", 4)
     yield indent(short(problem.message, 400), 4)
 

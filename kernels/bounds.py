@@ -11,6 +11,7 @@ Comparisons look at the centre: at a kink both sides are right, and which one is
 is not bounded.
 """
 
+# ruff: noqa: D105 (operators are what their names say)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,21 +23,23 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 LIBRARY_ULPS = 4
+_quiet = np.errstate(all="ignore")  # an overflow is an infinite ball, and says so itself
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Unit roundoff and smallest normal number of a binary floating-point format."""
+    """Unit roundoff, smallest normal and largest finite number of a floating-point format."""
 
     roundoff: float
     tiny: float
+    largest: float
 
 
 FORMATS = {
-    "float16": Precision(2.0**-11, 2.0**-24),
-    "bfloat16": Precision(2.0**-8, 2.0**-126),
-    "float32": Precision(2.0**-24, 2.0**-126),
-    "float64": Precision(2.0**-53, 2.0**-1022),
+    "float16": Precision(2.0**-11, 2.0**-24, 65504.0),
+    "bfloat16": Precision(2.0**-8, 2.0**-126, (2 - 2.0**-7) * 2.0**127),
+    "float32": Precision(2.0**-24, 2.0**-126, (2 - 2.0**-23) * 2.0**127),
+    "float64": Precision(2.0**-53, 2.0**-1022, (2 - 2.0**-52) * 2.0**1023),
 }
 """By dtype name. FP16 has its subnormal step as `tiny`: every library keeps its subnormals."""
 
@@ -44,7 +47,7 @@ FORMATS = {
 class Ball:
     """An array of centres with radii, in a given precision; see the module's docstring."""
 
-    __array_priority__ = 1000
+    __array_ufunc__ = None  # NumPy's operators leave the work to a ball's reflected ones
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, centre: Any, radius: Any, precision: Precision) -> None:
@@ -83,25 +86,29 @@ class Ball:
         return Ball(centre, extra + u * np.abs(centre) + tiny, self.precision)
 
     def lift(self, other: Any) -> Ball:
-        """Return `other` as a ball; plain numbers and arrays are exact."""
-        return other if isinstance(other, Ball) else Ball(other, 0.0, self.precision)
+        """Return `other` as a ball; plain numbers and arrays are rounded to the precision."""
+        return other if isinstance(other, Ball) else lifted(other, self.precision)
 
     def __neg__(self) -> Ball:
         return Ball(-self.centre, self.radius, self.precision)
 
+    @_quiet
     def __add__(self, other: Any) -> Ball:
         b = self.lift(other)
         return self.rounded(self.radius + b.radius, self.centre + b.centre)
 
+    @_quiet
     def __sub__(self, other: Any) -> Ball:
         b = self.lift(other)
         return self.rounded(self.radius + b.radius, self.centre - b.centre)
 
+    @_quiet
     def __mul__(self, other: Any) -> Ball:
         b = self.lift(other)
         spread = np.abs(self.centre) * b.radius + self.radius * (np.abs(b.centre) + b.radius)
         return self.rounded(spread, self.centre * b.centre)
 
+    @_quiet
     def __truediv__(self, other: Any) -> Ball:
         b = self.lift(other)
         quotient = self.centre / b.centre
@@ -110,10 +117,10 @@ class Ball:
         return self.rounded(np.where(b.radius + self.radius == 0, 0.0, spread), quotient)
 
     def __radd__(self, other: Any) -> Ball:
-        return self + other
+        return self.__add__(other)
 
     def __rmul__(self, other: Any) -> Ball:
-        return self * other
+        return self.__mul__(other)
 
     def __rsub__(self, other: Any) -> Ball:
         return self.lift(other) - self
@@ -121,14 +128,13 @@ class Ball:
     def __rtruediv__(self, other: Any) -> Ball:
         return self.lift(other) / self
 
+    @_quiet
     def __matmul__(self, other: Any) -> Ball:
         b = self.lift(other)
         magnitude = np.abs(self.centre) @ np.abs(b.centre)
         spread = np.abs(self.centre) @ b.radius + self.radius @ (np.abs(b.centre) + b.radius)
         u = self.precision.roundoff
-        return self.rounded(
-            spread + self.shape[-1] * u * magnitude, self.centre @ b.centre
-        )
+        return self.rounded(spread + self.shape[-1] * u * magnitude, self.centre @ b.centre)
 
     def __lt__(self, other: Any) -> Any:
         return self.centre < self.lift(other).centre
@@ -149,6 +155,15 @@ class Ball:
         return self.centre != self.lift(other).centre
 
 
+@_quiet
+def lifted(plain: Any, precision: Precision) -> Ball:
+    """Return a plain number or array as a ball: off by a rounding unless representable."""
+    centre = np.asarray(plain, np.float64)
+    single = precision.roundoff > FORMATS["float64"].roundoff
+    held = centre.astype(np.float32).astype(np.float64) if single else centre
+    return Ball(centre, np.where(held == centre, 0.0, np.abs(held - centre)), precision)
+
+
 class BallNamespace:
     """The array API functions that the objectives use, on balls; others come from NumPy."""
 
@@ -165,8 +180,8 @@ class BallNamespace:
         return getattr(np, name)
 
     def lift(self, x: Any) -> Ball:
-        """Return `x` as a ball of this precision."""
-        return x if isinstance(x, Ball) else Ball(x, 0.0, self.precision)
+        """Return `x` as a ball of this precision, rounded to it."""
+        return x if isinstance(x, Ball) else lifted(x, self.precision)
 
     def asarray(self, x: Any, **_: Any) -> Any:
         """Return `x`, as a ball unless it is one."""
@@ -180,7 +195,7 @@ class BallNamespace:
 
     def isfinite(self, x: Any) -> Any:
         """Tell where the centres are finite."""
-        return np.isfinite(self.lift(x).centre)
+        return np.isfinite(x.centre if isinstance(x, Ball) else x)
 
     def zeros_like(self, x: Any, **_: Any) -> Any:
         """Return exact zeros in the shape of `x`."""
@@ -235,11 +250,15 @@ class BallNamespace:
         ball = self.lift(x)
         return Ball(np.abs(ball.centre), ball.radius, self.precision)
 
+    @_quiet
     def maximum(self, a: Any, b: Any) -> Ball:
-        """Larger of two; no rounding of its own."""
+        """Larger of two; no rounding of its own, and none from one that is clearly smaller."""
         a, b = self.lift(a), self.lift(b)
-        radius = np.maximum(a.radius, b.radius)
-        return Ball(np.maximum(a.centre, b.centre), radius, self.precision)
+        centre = np.maximum(a.centre, b.centre)
+        above, below = centre - a.centre, centre - b.centre
+        up = np.maximum(a.radius - above, b.radius - below)
+        down = np.minimum(a.radius + above, b.radius + below)
+        return Ball(centre, np.maximum(up, down), self.precision)
 
     def minimum(self, a: Any, b: Any) -> Ball:
         """Smaller of two; no rounding of its own."""
@@ -251,49 +270,61 @@ class BallNamespace:
         radius = np.max(x.radius, axis=axis, keepdims=keepdims)
         return Ball(np.max(x.centre, axis=axis, keepdims=keepdims), radius, self.precision)
 
+    @_quiet
     def sum(self, x: Any, *, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
         """Sum in any order of the terms."""
         if not isinstance(x, Ball):
             return np.sum(x, axis=axis, keepdims=keepdims)
         centre = np.sum(x.centre, axis=axis, keepdims=keepdims)
         terms = x.centre.size // max(centre.size, 1)
-        magnitude = np.sum(np.abs(x.centre), axis=axis, keepdims=keepdims)
+        magnitude = np.sum(np.abs(x.centre) + x.radius, axis=axis, keepdims=keepdims)
         radius = np.sum(x.radius, axis=axis, keepdims=keepdims)
-        extra = max(terms - 1, 0) * self.precision.roundoff * magnitude
-        return Ball(centre, radius + extra, self.precision)
+        return Ball(centre, radius + self._growth(terms - 1) * magnitude, self.precision)
+
+    def _growth(self, roundings: Any) -> Any:
+        """Return gamma_n = n u / (1 - n u) of Higham 2002, section 3.1."""
+        relative = np.maximum(roundings, 0) * self.precision.roundoff
+        return relative / (1 - relative)
 
     def mean(self, x: Any, *, axis: Any = None, keepdims: bool = False) -> Ball:
         """Sum, divided by the number of terms."""
         total = self.sum(self.lift(x), axis=axis, keepdims=keepdims)
         return total / (x.centre.size // max(total.centre.size, 1))  # type: ignore[no-any-return]
 
+    @_quiet
     def cumulative_sum(self, x: Any, *, axis: int = -1, dtype: Any = None) -> Any:
         """Running sum."""
         if not isinstance(x, Ball):
             return np.cumsum(x, axis=axis)
-        steps = np.arange(x.shape[axis], dtype=np.float64)
         shape = [1] * x.ndim
         shape[axis] = -1
-        magnitude = np.cumsum(np.abs(x.centre), axis=axis)
-        extra = steps.reshape(shape) * self.precision.roundoff * magnitude
-        radius = np.cumsum(x.radius, axis=axis) + extra
+        growth = self._growth(np.arange(x.shape[axis], dtype=np.float64).reshape(shape))
+        magnitude = np.cumsum(np.abs(x.centre) + x.radius, axis=axis)
+        radius = np.cumsum(x.radius, axis=axis) + growth * magnitude
         return Ball(np.cumsum(x.centre, axis=axis), radius, self.precision)
 
     def _library(self, centre: Floats, spread: Floats) -> Ball:
         rounding = 2 * LIBRARY_ULPS * self.precision.roundoff * np.abs(centre)
         return Ball(centre, spread + rounding + self.precision.tiny, self.precision)
 
+    @_quiet
     def exp(self, x: Any) -> Ball:
         """Exponential."""
         x = self.lift(x)
-        centre = np.exp(x.centre)
-        return self._library(centre, centre * np.expm1(x.radius))
+        return self._library(np.exp(x.centre), self._exponential_spread(x))
 
+    @_quiet
     def expm1(self, x: Any) -> Ball:
         """Exponential minus one, without cancellation."""
         x = self.lift(x)
-        return self._library(np.expm1(x.centre), np.exp(x.centre) * np.expm1(x.radius))
+        return self._library(np.expm1(x.centre), self._exponential_spread(x))
 
+    def _exponential_spread(self, x: Ball) -> Floats:
+        """Return exp(c + r) - exp(c), or what bounds it where the product would be inf * 0."""
+        near = np.exp(x.centre) * np.expm1(np.minimum(x.radius, 1.0))
+        return np.where(x.radius < 1, near, np.exp(x.centre + x.radius))
+
+    @_quiet
     def log(self, x: Any) -> Ball:
         """Natural logarithm."""
         x = self.lift(x)

@@ -1,11 +1,13 @@
 """Run the rules over the evidence. A rule that crashes or says nothing never passes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rlvraudit.audit.coverage import Share, coverage
 from rlvraudit.audit.errors import Exit
+from rlvraudit.audit.evidence.locate import lines_of
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.policy import Policy, choose
 from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Rule, Skipped
@@ -81,7 +83,7 @@ def check(evidence: Evidence, rules: Mapping[str, Rule], policy: Policy | None =
     chosen = choose(rules, policy)
     runs = tuple(_run(chosen[code], evidence, policy) for code in sorted(chosen))
     held = [h for run in runs for h in run.held]
-    return Audit(evidence, policy, runs, coverage(evidence, held))
+    return Audit(evidence, policy, tuple(_located(runs, evidence)), coverage(evidence, held))
 
 
 def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
@@ -102,6 +104,40 @@ def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
         tuple(dict.fromkeys(o.reason for o in outcomes if isinstance(o, Skipped))),
         crashed,
     )
+
+
+def _located(runs: Iterable[RuleRun], evidence: Evidence) -> list[RuleRun]:
+    """Return the runs, every finding in a JSON document with its line.
+
+    Only files with findings are searched for lines, each of them once.
+    """
+    runs = list(runs)
+    pointers: defaultdict[str, set[str]] = defaultdict(set)
+    for problem in (f.problem for run in runs for f in run.findings):
+        if problem.pointer and problem.line is None and problem.path.endswith(".json"):
+            pointers[problem.path].add(_document_pointer(problem))
+    lines = {
+        path: lines_of(file.data, wanted)
+        for path, wanted in pointers.items()
+        if (file := evidence.files.get(path)) and file.data is not None
+    }
+    return [
+        replace(run, findings=tuple(_with_line(finding, lines) for finding in run.findings))
+        for run in runs
+    ]
+
+
+def _with_line(finding: Finding, lines: Mapping[str, Mapping[str, int]]) -> Finding:
+    problem = finding.problem
+    line = lines.get(problem.path, {}).get(_document_pointer(problem))
+    if problem.line is not None or line is None:
+        return finding
+    return replace(finding, problem=replace(problem, line=line))
+
+
+def _document_pointer(problem: Problem) -> str:
+    """Return the JSON pointer without the index into an array of numbers at its end."""
+    return problem.pointer.partition("[")[0]
 
 
 def _place(finding: Finding) -> tuple[str, int, str, str, str]:

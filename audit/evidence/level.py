@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlvraudit.audit.evidence.kinds import KINDS
+from rlvraudit.audit.evidence.receipt import receipts
 from rlvraudit.audit.evidence.supplement import Document, Evidence
 
 TRACES = ("tar-trace", "tapo-trace", "tensors")
@@ -36,14 +37,13 @@ def statements(document: Document) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _stated(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for receipt in receipts(evidence):
+        yield from ((subject.name, receipt.level) for subject in receipt.subjects)
     for artifact in evidence.artifacts:
         if artifact.origin:
             yield artifact.path, artifact.origin["level"]
         if artifact.type == "mechanism-contracts":
             yield artifact.path, "L0"
     for path, document in evidence.documents.items():
-        is_receipt = document.artifact.type == "receipt"
-        subjects = [s["name"] for s in document.value["subject"]] if is_receipt else [path]
-        for _, statement in statements(document):
-            for subject in subjects:
-                yield subject, statement["level"]
+        if document.artifact.type != "receipt":
+            yield from ((path, statement["level"]) for _, statement in statements(document))

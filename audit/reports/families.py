@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rlvraudit.audit.check import Audit, RuleRun
 from rlvraudit.audit.coverage import marks
-from rlvraudit.audit.reports.terminal import count
+from rlvraudit.audit.evidence.receipt import receipts
+from rlvraudit.audit.reports.terminal import clean, count
 from rlvraudit.audit.rules.rule import FAMILIES, LEVELS
 
 TRACES = ("tar-trace", "tapo-trace")
@@ -58,14 +58,13 @@ def _schema(audit: Audit, _runs: list[RuleRun]) -> str:
 
 
 def _provenance(audit: Audit, _runs: list[RuleRun]) -> str:
-    receipts = [document.value for document in audit.evidence.of_type("receipt")]
-    bound = [part for receipt in receipts for part in _dependencies(receipt)]
-    sources = {part.get("name") for part in bound if _role(part) == "source"}
-    commits = sorted({c[:7] for part in bound if (c := part["digest"].get("gitCommit"))})
-    if not receipts:
+    found = list(receipts(audit.evidence))
+    if not found:
         return "no receipt"
-    at = f" at {commits[0]}" if len(commits) == 1 else f" at {count(len(commits), 'commit')}"
-    return f"{count(len(receipts), 'receipt')} bound to {count(len(sources), 'source')}{at}"
+    sources = {source.name for receipt in found for source in receipt.sources}
+    commits = {c.digest.get("gitCommit", "") for receipt in found for c in receipt.commits}
+    at = clean(min(commits)[:7]) if len(commits) == 1 else count(len(commits), "commit")
+    return f"{count(len(found), 'receipt')} bound to {count(len(sources), 'source')} at {at}"
 
 
 def _numerics(audit: Audit, runs: list[RuleRun]) -> str:
@@ -96,15 +95,6 @@ def _things_held(_audit: Audit, runs: list[RuleRun]) -> str:
 def _recomputed(audit: Audit, runs: list[RuleRun]) -> int:
     held = (item for run in runs for item in run.held)
     return sum(int(mask.sum()) for mask in marks(audit.evidence, held).values())
-
-
-def _dependencies(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    parts: list[Mapping[str, Any]] = receipt["predicate"]["buildDefinition"]["resolvedDependencies"]
-    return parts
-
-
-def _role(part: Mapping[str, Any]) -> Any:
-    return part.get("annotations", {}).get("role")
 
 
 LOOKED_AT: Mapping[str, Callable[[Audit, list[RuleRun]], str]] = {

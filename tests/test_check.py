@@ -1,0 +1,137 @@
+"""Running rules: what a crash, silence and a policy do, and where findings are."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rlvraudit.audit.check import check
+from rlvraudit.audit.errors import Exit, UsageError, worst
+from rlvraudit.audit.evidence.intake import Fault, File
+from rlvraudit.audit.evidence.supplement import Evidence
+from rlvraudit.audit.policy import Policy, choose, find_rule
+from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Rule, Skipped
+
+JSON = b'{\n "a": [\n  1,\n  {"b~/c": 2}\n ]\n}\n'
+
+
+def rule(code: str, *said: Outcome | Exception, slug: str = "") -> Rule:
+    def run(_evidence: Evidence) -> Iterator[Outcome]:
+        for outcome in said:
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome
+
+    return Rule(code, slug or f"slug-{code.lower()}", "error", "It holds.", run)
+
+
+def evidence(*faults: Fault) -> Evidence:
+    file = File("trace.json", len(JSON), "0" * 64, "0" * 40, JSON)
+    return Evidence("it", {}, (), (), {"trace.json": file}, {}, faults)
+
+
+def audit(*rules: Rule, policy: Policy | None = None, faults: tuple[Fault, ...] = ()):
+    return check(evidence(*faults), {r.name: r for r in rules}, policy)
+
+
+def test_a_rule_that_raises_never_passes_and_the_others_still_run():
+    done = audit(rule("RA401", RuntimeError("boom")), rule("RA402", Held("a")))
+    assert [run.status for run in done.runs] == ["crashed", "passed"]
+    assert done.exit is Exit.INCOMPLETE
+
+
+def test_what_a_rule_found_before_it_crashed_is_kept():
+    done = audit(rule("RA401", Problem("a", "wrong"), RuntimeError("boom")))
+    assert [finding.problem.message for finding in done.findings] == ["wrong"]
+
+
+def test_a_rule_that_says_nothing_never_passes():
+    assert audit(rule("RA401")).exit is Exit.INCOMPLETE
+
+
+def test_a_skipped_rule_is_not_counted_as_passed():
+    assert audit(rule("RA101", Skipped("no file"))).runs[0].status == "skipped"
+
+
+def test_a_cap_that_was_reached_leaves_the_audit_incomplete():
+    fault = Fault("limit-reached", "big.json", "too big", incomplete=True)
+    assert audit(rule("RA401", Held("a")), faults=(fault,)).exit is Exit.INCOMPLETE
+
+
+@pytest.mark.parametrize(
+    ("level", "fail_on", "strict", "expected"),
+    [
+        ("error", "error", False, Exit.FINDINGS),
+        ("warning", "error", False, Exit.PASSED),
+        ("warning", "warning", False, Exit.FINDINGS),
+        ("warning", "error", True, Exit.FINDINGS),
+        ("note", "error", True, Exit.PASSED),
+        ("note", "note", False, Exit.FINDINGS),
+    ],
+)
+def test_which_findings_fail_is_the_callers_choice(level, fail_on, strict, expected):
+    policy = Policy(fail_on=fail_on, strict=strict)
+    assert audit(rule("RA401", Problem("a", "x", level=level)), policy=policy).exit is expected
+
+
+def test_nothing_to_check_has_its_own_status():
+    nothing = rule("RA001", Problem("supplement.json", "no claim"), slug="nothing-to-check")
+    assert audit(nothing, rule("RA401", Held("a"))).exit is Exit.NOTHING_TO_CHECK
+
+
+def test_a_pointer_becomes_a_line():
+    # The fourth line of the document holds the second element of "a", with the key "b~/c".
+    pointers = ("/a", "/a/0", "/a/1/b~0~1c", "/nowhere", "/a[7]")
+    done = audit(rule("RA401", *(Problem("trace.json", p, p) for p in pointers)))
+    lines = {finding.problem.pointer: finding.problem.line for finding in done.findings}
+    assert lines == {"/a": 2, "/a/0": 3, "/a/1/b~0~1c": 4, "/nowhere": None, "/a[7]": 2}
+
+
+def test_a_line_that_the_rule_knows_is_kept():
+    done = audit(rule("RA401", Problem("trace.json", "x", "/a", line=99)))
+    assert done.findings[0].problem.line == 99
+
+
+def test_several_audits_have_the_worst_status_of_one():
+    assert worst([Exit.PASSED, Exit.NOTHING_TO_CHECK]) is Exit.NOTHING_TO_CHECK
+    assert worst([Exit.NOTHING_TO_CHECK, Exit.FINDINGS]) is Exit.FINDINGS
+    assert worst([Exit.FINDINGS, Exit.INCOMPLETE, Exit.PASSED]) is Exit.INCOMPLETE
+    assert worst([Exit.PASSED, Exit.PASSED]) is Exit.PASSED
+
+
+RULES = {code: rule(code, Held("a")) for code in ("RA101", "RA401", "RA402", "RA501")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (Policy(), ["RA101", "RA401", "RA402", "RA501"]),
+        (Policy(select=("RA4",)), ["RA101", "RA401", "RA402"]),
+        (Policy(select=("RA402", "RA5")), ["RA101", "RA402", "RA501"]),
+        (Policy(ignore=("RA4",)), ["RA101", "RA501"]),
+        (Policy(select=("RA4",), ignore=("RA402",)), ["RA101", "RA401"]),
+    ],
+)
+def test_codes_and_prefixes_choose_rules_and_mandatory_ones_always_run(policy, expected):
+    assert sorted(choose(RULES, policy)) == expected
+
+
+@pytest.mark.parametrize("policy", [Policy(select=("RA403",)), Policy(ignore=("RA403",))])
+def test_an_unknown_code_is_refused_with_the_nearest(policy):
+    with pytest.raises(UsageError, match=r"'RA403'; the nearest is RA40[12]"):
+        choose(RULES, policy)
+
+
+@pytest.mark.parametrize("prefix", ["RA1", "RA101", "RA", "R"])
+def test_a_mandatory_rule_cannot_be_ignored(prefix):
+    with pytest.raises(UsageError, match="RA1 integrity"):
+        choose(RULES, Policy(ignore=(prefix,)))
+
+
+def test_an_empty_code_is_refused():
+    with pytest.raises(UsageError, match="''"):
+        choose(RULES, Policy(select=("",)))
+
+
+@pytest.mark.parametrize("name", ["RA401", "ra401", "slug-ra401", "Slug-RA401"])
+def test_a_rule_is_found_by_code_or_slug(name):
+    assert find_rule(name, RULES).name == "RA401"

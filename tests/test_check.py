@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from rlvraudit.audit.check import check
+from rlvraudit.audit.check import Audit, check
 from rlvraudit.audit.errors import Exit, UsageError, worst
 from rlvraudit.audit.evidence.intake import Fault, File
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.policy import Policy, choose, find_rule
-from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Rule, Skipped
+from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Rule, Skipped
 
 JSON = b'{\n "a": [\n  1,\n  {"b~/c": 2}\n ]\n}\n'
 
@@ -29,30 +29,30 @@ def evidence(*faults: Fault) -> Evidence:
     return Evidence("it", {}, (), (), {"trace.json": file}, {}, faults)
 
 
-def audit(*rules: Rule, policy: Policy | None = None, faults: tuple[Fault, ...] = ()):
+def audit(*rules: Rule, policy: Policy | None = None, faults: tuple[Fault, ...] = ()) -> Audit:
     return check(evidence(*faults), {r.name: r for r in rules}, policy)
 
 
-def test_a_rule_that_raises_never_passes_and_the_others_still_run():
+def test_a_rule_that_raises_never_passes_and_the_others_still_run() -> None:
     done = audit(rule("RA401", RuntimeError("boom")), rule("RA402", Held("a")))
     assert [run.status for run in done.runs] == ["crashed", "passed"]
     assert done.exit is Exit.INCOMPLETE
 
 
-def test_what_a_rule_found_before_it_crashed_is_kept():
+def test_what_a_rule_found_before_it_crashed_is_kept() -> None:
     done = audit(rule("RA401", Problem("a", "wrong"), RuntimeError("boom")))
     assert [finding.problem.message for finding in done.findings] == ["wrong"]
 
 
-def test_a_rule_that_says_nothing_never_passes():
+def test_a_rule_that_says_nothing_never_passes() -> None:
     assert audit(rule("RA401")).exit is Exit.INCOMPLETE
 
 
-def test_a_skipped_rule_is_not_counted_as_passed():
+def test_a_skipped_rule_is_not_counted_as_passed() -> None:
     assert audit(rule("RA101", Skipped("no file"))).runs[0].status == "skipped"
 
 
-def test_a_cap_that_was_reached_leaves_the_audit_incomplete():
+def test_a_cap_that_was_reached_leaves_the_audit_incomplete() -> None:
     fault = Fault("limit-reached", "big.json", "too big", incomplete=True)
     assert audit(rule("RA401", Held("a")), faults=(fault,)).exit is Exit.INCOMPLETE
 
@@ -68,17 +68,19 @@ def test_a_cap_that_was_reached_leaves_the_audit_incomplete():
         ("note", "note", False, Exit.FINDINGS),
     ],
 )
-def test_which_findings_fail_is_the_callers_choice(level, fail_on, strict, expected):
+def test_which_findings_fail_is_the_callers_choice(
+    level: Level, fail_on: Level, strict: bool, expected: Exit
+) -> None:
     policy = Policy(fail_on=fail_on, strict=strict)
     assert audit(rule("RA401", Problem("a", "x", level=level)), policy=policy).exit is expected
 
 
-def test_nothing_to_check_has_its_own_status():
+def test_nothing_to_check_has_its_own_status() -> None:
     nothing = rule("RA001", Problem("supplement.json", "no claim"), slug="nothing-to-check")
     assert audit(nothing, rule("RA401", Held("a"))).exit is Exit.NOTHING_TO_CHECK
 
 
-def test_a_pointer_becomes_a_line():
+def test_a_pointer_becomes_a_line() -> None:
     # The fourth line of the document holds the second element of "a", with the key "b~/c".
     pointers = ("/a", "/a/0", "/a/1/b~0~1c", "/nowhere", "/a[7]")
     done = audit(rule("RA401", *(Problem("trace.json", p, p) for p in pointers)))
@@ -86,12 +88,12 @@ def test_a_pointer_becomes_a_line():
     assert lines == {"/a": 2, "/a/0": 3, "/a/1/b~0~1c": 4, "/nowhere": None, "/a[7]": 2}
 
 
-def test_a_line_that_the_rule_knows_is_kept():
+def test_a_line_that_the_rule_knows_is_kept() -> None:
     done = audit(rule("RA401", Problem("trace.json", "x", "/a", line=99)))
     assert done.findings[0].problem.line == 99
 
 
-def test_several_audits_have_the_worst_status_of_one():
+def test_several_audits_have_the_worst_status_of_one() -> None:
     assert worst([Exit.PASSED, Exit.NOTHING_TO_CHECK]) is Exit.NOTHING_TO_CHECK
     assert worst([Exit.NOTHING_TO_CHECK, Exit.FINDINGS]) is Exit.FINDINGS
     assert worst([Exit.FINDINGS, Exit.INCOMPLETE, Exit.PASSED]) is Exit.INCOMPLETE
@@ -111,27 +113,29 @@ RULES = {code: rule(code, Held("a")) for code in ("RA101", "RA401", "RA402", "RA
         (Policy(select=("RA4",), ignore=("RA402",)), ["RA101", "RA401"]),
     ],
 )
-def test_codes_and_prefixes_choose_rules_and_mandatory_ones_always_run(policy, expected):
+def test_codes_and_prefixes_choose_rules_and_mandatory_ones_always_run(
+    policy: Policy, expected: list[str]
+) -> None:
     assert sorted(choose(RULES, policy)) == expected
 
 
 @pytest.mark.parametrize("policy", [Policy(select=("RA403",)), Policy(ignore=("RA403",))])
-def test_an_unknown_code_is_refused_with_the_nearest(policy):
+def test_an_unknown_code_is_refused_with_the_nearest(policy: Policy) -> None:
     with pytest.raises(UsageError, match=r"'RA403'; the nearest is RA40[12]"):
         choose(RULES, policy)
 
 
 @pytest.mark.parametrize("prefix", ["RA1", "RA101", "RA", "R"])
-def test_a_mandatory_rule_cannot_be_ignored(prefix):
+def test_a_mandatory_rule_cannot_be_ignored(prefix: str) -> None:
     with pytest.raises(UsageError, match="RA1 integrity"):
         choose(RULES, Policy(ignore=(prefix,)))
 
 
-def test_an_empty_code_is_refused():
+def test_an_empty_code_is_refused() -> None:
     with pytest.raises(UsageError, match="''"):
         choose(RULES, Policy(select=("",)))
 
 
 @pytest.mark.parametrize("name", ["RA401", "ra401", "slug-ra401", "Slug-RA401"])
-def test_a_rule_is_found_by_code_or_slug(name):
+def test_a_rule_is_found_by_code_or_slug(name: str) -> None:
     assert find_rule(name, RULES).name == "RA401"

@@ -50,7 +50,7 @@ class Document:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """Everything that was read below one manifest.
 

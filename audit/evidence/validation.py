@@ -59,7 +59,7 @@ def _plain_numbers(items: Any, instance: list[Any]) -> bool:
     """Tell whether all elements are surely valid: numbers inside the bounds that `items` sets."""
     if not isinstance(items, dict) or not items.keys() <= {"type", "minimum", "maximum"}:
         return False
-    if not instance or not {type(v) for v in instance} <= KINDS.get(items.get("type"), set()):
+    if not instance or not {type(v) for v in instance} <= KINDS.get(str(items.get("type")), set()):
         return False
     low, high = items.get("minimum"), items.get("maximum")
     return (low is None or min(instance) >= low) and (high is None or max(instance) <= high)

@@ -1,0 +1,1 @@
+"""What the recorded numbers of a run should be, computed again from those before them."""

@@ -1,0 +1,47 @@
+"""What a recomputation is: recorded numbers at one place, beside what they should be."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where numbers stand: a file, and a JSON pointer or the name of an array after a slash."""
+
+    path: str
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a recomputation gives, and how far a right recorded number may lie from it."""
+
+    expected: Any
+    bound: Any = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """Recorded numbers at one place, beside their recomputation.
+
+    `notices` are further places (settings, say) whose numbers went into the recomputation in a
+    way that makes a change of one of them show here; `variants` are the values that known wrong
+    formulas give, by the sentence that names the fault.
+    """
+
+    rule: str
+    what: str
+    place: Place
+    recorded: Any
+    value: Value
+    notices: tuple[Place, ...] = ()
+    variants: tuple[tuple[str, Any], ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecomputable:
+    """A quantity that can't be recomputed, because its inputs are not what they must be."""
+
+    rule: str
+    place: Place
+    reason: str

@@ -1,0 +1,71 @@
+"""What follows from a recorded number and its recomputation, for the rule that it belongs to."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlvraudit.audit.recomputation.recomputed import Recomputed, Unrecomputable
+from rlvraudit.audit.rules.rule import Discrepancy, Held, Outcome, Problem
+
+Floats = NDArray[np.float64]
+NOTICED = 1e-3
+"""A number counts as recomputed where a relative change of this size would have been noticed."""
+
+
+def outcomes(results: Iterable[Recomputed | Unrecomputable], rule: str) -> Iterator[Outcome]:
+    """Yield what a rule says of the results that belong to it."""
+    for result in results:
+        if result.rule != rule:
+            continue
+        if isinstance(result, Unrecomputable):
+            reason = f"it can't be recomputed: {result.reason}"
+            yield Problem(result.place.path, reason, result.place.pointer)
+        else:
+            yield from _compare(result)
+
+
+def _compare(result: Recomputed) -> Iterator[Outcome]:
+    recorded = np.asarray(result.recorded, np.float64)
+    expected = np.broadcast_to(np.asarray(result.value.expected, np.float64), recorded.shape)
+    bound = np.broadcast_to(np.asarray(result.value.bound, np.float64), recorded.shape)
+    with np.errstate(invalid="ignore"):
+        good = (np.abs(recorded - expected) <= bound) | (recorded == expected)
+        sharp = (bound <= NOTICED / 2 * np.abs(recorded)) | (recorded == 0)
+    if not np.all(good):
+        yield _problem(result, recorded, expected, bound, good)
+    yield Held(result.place.path, result.place.pointer, good & sharp)
+    if np.all(good):
+        yield from (Held(place.path, place.pointer, True) for place in result.notices)
+
+
+def _problem(
+    result: Recomputed, recorded: Floats, expected: Floats, bound: Floats, good: NDArray[np.bool_]
+) -> Problem:
+    wrong = np.argwhere(~good)
+    at = tuple(int(i) for i in wrong[0])
+    index = f"[{', '.join(map(str, at))}]" if at else ""
+    more = f" (and {len(wrong) - 1} more there)" if len(wrong) > 1 else ""
+    variant = _variant(result, recorded, bound)
+    message = f"the recorded {result.what} does not recompute{more}"
+    return Problem(
+        result.place.path,
+        f"{message}: {variant}" if variant else message,
+        result.place.pointer + index,
+        discrepancy=Discrepancy(
+            repr(float(recorded[at])),
+            repr(float(expected[at])),
+            f"{float(bound[at]):.2g}",
+            variant,
+        ),
+    )
+
+
+def _variant(result: Recomputed, recorded: Floats, bound: Floats) -> str:
+    """Return the sentence of the known wrong formula that gives what was recorded."""
+    for sentence, values in result.variants:
+        wrong = np.asarray(values, np.float64)
+        slack = bound + 1e-12 * np.abs(wrong)
+        if wrong.shape == recorded.shape and np.all(np.abs(recorded - wrong) <= slack):
+            return sentence
+    return ""

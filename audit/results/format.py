@@ -76,7 +76,7 @@ def name_columns(header: Sequence[str], name: str, line: int) -> dict[str, str]:
     return dict(named)
 
 
-def tabulate(rows: Iterable[Row], name: str) -> Items:
+def tabulate(rows: Iterable[Row], name: str, read_score: Callable[[Any], float]) -> Items:
     """Return the table of `rows`; without a method column the file's stem is the method.
 
     Raises:
@@ -91,7 +91,7 @@ def tabulate(rows: Iterable[Row], name: str) -> Items:
             raise LimitError(f"{name}: more than {MAX_ROWS:,} rows")
         try:
             keys.append(_key(cells, PurePath(name).stem))
-            scores.append(_score(cells["score"]))
+            scores.append(read_score(cells["score"]))
         except ValueError as error:
             raise RowError(name, line, str(error)) from error
         lines.append(line)
@@ -115,10 +115,12 @@ def _id(cell: Any, column: str) -> str:
     return cell
 
 
-def _score(cell: Any) -> float:
-    """Return a score: a number, or a truth value as 0 or 1. Whether it is finite comes later."""
-    if isinstance(cell, str):
-        return _score_of_text(cell)
+def score_of_json(cell: Any) -> float:
+    """Return the score that a JSON value is: a number, or a truth value as 0 or 1.
+
+    Raises:
+        ValueError: It is something else.
+    """
     if not isinstance(cell, int | float):
         raise ValueError(f"score is {_shown(cell)}; expected a number or a truth value")
     try:
@@ -127,7 +129,12 @@ def _score(cell: Any) -> float:
         raise ValueError("score does not fit a double") from None
 
 
-def _score_of_text(text: str) -> float:
+def score_of_text(text: str) -> float:
+    """Return the score that a cell of text is. Whether it is finite is judged later.
+
+    Raises:
+        ValueError: It is neither a number nor true or false.
+    """
     if text.lower() in TRUTH:
         return TRUTH[text.lower()]
     if NOT_FINITE.fullmatch(text):

@@ -4,7 +4,14 @@ import csv
 import io
 from collections.abc import Iterator
 
-from rlvraudit.audit.results.format import Format, Row, name_columns, read_text, tabulate
+from rlvraudit.audit.results.format import (
+    Format,
+    Row,
+    name_columns,
+    read_text,
+    score_of_text,
+    tabulate,
+)
 from rlvraudit.audit.results.item import Items, RowError
 
 
@@ -34,7 +41,7 @@ def _refuse_width(cells: list[str], header: list[str], name: str, line: int) -> 
 
 def parse(data: bytes, name: str) -> Items:
     """Return the table in a long CSV file."""
-    return tabulate(_rows(data, name), name)
+    return tabulate(_rows(data, name), name, score_of_text)
 
 
 LONG_CSV = Format("csv", ".csv", parse)

@@ -4,15 +4,17 @@
 #   make test     the whole suite
 #   make lint     ruff and mypy
 #   make bench    speed, as ratios within one run
+#   make docs     write docs/rules.md from the rules
 #   make mutate   change every number of the shipped supplement and count what is caught
 
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 WORKERS ?= 2
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip
 CONSTRAINTS := .ci/constraints.txt
+LINTERS := mypy ruff scipy-stubs types-jsonschema
 
-.PHONY: check test lint format bench mutate clean
+.PHONY: check test lint format bench mutate docs clean
 .DEFAULT_GOAL := check
 
 check: $(VENV)/core
@@ -31,10 +33,14 @@ format: $(VENV)/full
 	$(VENV)/bin/ruff check --fix
 
 bench: $(VENV)/full
-	$(VENV)/bin/python tests/benchmarks/run.py
+	for benchmark in tests/benchmarks/bench_*.py; do $(VENV)/bin/python $$benchmark || exit 1; done
 
 mutate: $(VENV)/full
 	RLVR_AUDIT_MUTATE=all $(VENV)/bin/pytest -n $(WORKERS) tests/test_mutation.py -s
+
+docs: $(VENV)/core
+	$(VENV)/bin/python -c "from rlvraudit.audit.reports.catalogue import markdown; \
+	from rlvraudit.audit.rules import RULES; print(markdown(RULES), end='')" > docs/rules.md
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
@@ -47,5 +53,5 @@ $(VENV)/core: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/full: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[torch,test,lint]'
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[torch,test]' $(LINTERS)
 	touch $@ $(VENV)/core

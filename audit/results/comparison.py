@@ -1,14 +1,14 @@
-"""Two methods on the same items: pairing by id, the paired estimates, and what to read first."""
+"""Two methods on the same items: the paired estimates, and what to read first."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 from rlvraudit.audit.errors import UsageError
-from rlvraudit.audit.results.item import Items, Key, refuse_unsound
+from rlvraudit.audit.results.item import Items, refuse_unsound
+from rlvraudit.audit.results.pairing import Order, Pairs, choose_methods, pair
 from rlvraudit.kernels.inference.bootstrap import (
     CONFIDENCE,
     RESAMPLES,
@@ -16,35 +16,10 @@ from rlvraudit.kernels.inference.bootstrap import (
     Bootstrap,
     paired_bootstrap,
 )
-from rlvraudit.kernels.inference.exact import as_fraction, mcnemar, sign_flip
+from rlvraudit.kernels.inference.exact import mcnemar, sign_flip
 
-Order = Literal["id", "file"]
-Means = Mapping[str, Fraction]
-NAMED = 10
-"""Ids that a message names before it only counts."""
 FEW_ITEMS, FEW_DISCORDANT = 30, 10
 """Below these a percentile interval covers less than it says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """The items that two methods share, in the order that resampling indexes.
-
-    Means over an item's rollouts and seeds are exact, as the decimals of its scores say.
-    """
-
-    baseline: str
-    treatment: str
-    items: tuple[str, ...]
-    baseline_means: tuple[Fraction, ...]
-    treatment_means: tuple[Fraction, ...]
-    samples: tuple[tuple[int, ...], tuple[int, ...]]
-
-    @property
-    def differences(self) -> tuple[Fraction, ...]:
-        """Treatment minus baseline, per item."""
-        pairs = zip(self.treatment_means, self.baseline_means, strict=True)
-        return tuple(treated - base for treated, base in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,111 +128,6 @@ def outcomes(differences: Sequence[Fraction]) -> tuple[int, int, int]:
     return won, lost, len(differences) - won - lost
 
 
-def choose_methods(
-    tables: Sequence[Items], baseline: str | None, treatment: str | None
-) -> tuple[str, str, tuple[str, ...]]:
-    """Return baseline and treatment, and a note where their order was not given.
-
-    Of two methods, the one that appears first is the baseline unless the caller says otherwise.
-
-    Raises:
-        UsageError: A method is not there, both are the same, or there is a choice to make.
-    """
-    there = tuple(dict.fromkeys(method for table in tables for method in table.methods))
-    for role, method in (("baseline", baseline), ("treatment", treatment)):
-        if method is not None and method not in there:
-            raise UsageError(f"no {role} {method!r}; the methods are {_listed(there)}")
-    if baseline is not None and baseline == treatment:
-        raise UsageError(f"baseline and treatment are both {baseline!r}")
-    if baseline is not None and treatment is not None:
-        return baseline, treatment, ()
-    if len(there) != 2:
-        wanted = "need two methods" if len(there) < 2 else "name --baseline and --treatment"
-        raise UsageError(f"{wanted}; the methods are {_listed(there)}")
-    first, second = there
-    if baseline is None and treatment is None:
-        return first, second, (f"{first} is the baseline because it appears first",)
-    base = baseline if baseline is not None else next(m for m in there if m != treatment)
-    return base, next(m for m in there if m != base), ()
-
-
-def pair(tables: Sequence[Items], baseline: str, treatment: str, order: Order = "id") -> Pairs:
-    """Return the items of both methods, paired by id, in canonical or file order.
-
-    File order is that of the treatment's rows.
-
-    Raises:
-        UsageError: The methods have no item in common, or one lacks items of the other.
-    """
-    base, treated = _by_item(tables, baseline), _by_item(tables, treatment)
-    _refuse_unmatched(base, treated, baseline, treatment)
-    items = canonical(treated) if order == "id" else tuple(treated)
-    return Pairs(
-        baseline,
-        treatment,
-        items,
-        tuple(_mean(base[item]) for item in items),
-        tuple(_mean(treated[item]) for item in items),
-        (
-            tuple(sorted({len(base[item]) for item in items})),
-            tuple(sorted({len(treated[item]) for item in items})),
-        ),
-    )
-
-
-def canonical(ids: Sequence[str] | Mapping[str, object]) -> tuple[str, ...]:
-    """Return ids in canonical order: numerically if all are integers, else by code point."""
-    if all(_is_integer(i) for i in ids):
-        return tuple(sorted(ids, key=lambda i: (int(i), i)))
-    return tuple(sorted(ids))
-
-
-def _is_integer(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 1000
-
-
-def _by_item(tables: Sequence[Items], method: str) -> dict[str, list[Fraction]]:
-    values = {s: as_fraction(s) for t in tables for s in set(t.scores.tolist())}
-    found: defaultdict[str, list[Fraction]] = defaultdict(list)
-    for key, score in _rows(tables):
-        if key.method == method:
-            found[key.item].append(values[score])
-    return dict(found)
-
-
-def _rows(tables: Sequence[Items]) -> Iterator[tuple[Key, float]]:
-    for table in tables:
-        yield from zip(table.keys, table.scores.tolist(), strict=True)
-
-
-def _mean(scores: Sequence[Fraction]) -> Fraction:
-    return scores[0] if len(scores) == 1 else sum(scores, Fraction(0)) / len(scores)
-
-
-def _refuse_unmatched(
-    base: Mapping[str, object], treated: Mapping[str, object], baseline: str, treatment: str
-) -> None:
-    if not base.keys() & treated.keys():
-        raise UsageError(
-            f"no item in common: {baseline} has {_listed(canonical(base))}, "
-            f"{treatment} has {_listed(canonical(treated))}"
-        )
-    sides = ((baseline, treated, base), (treatment, base, treated))
-    lacks = [
-        f"{method} lacks {len(missing):,} of {len(whole):,} items: {_listed(missing)}"
-        for method, whole, own in sides
-        if (missing := canonical([item for item in whole if item not in own]))
-    ]
-    if lacks:
-        raise UsageError("; ".join(lacks) + "; every item needs both methods")
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:NAMED]) or "none"
-    return shown + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
-
-
 def _notes(tables: Sequence[Items], pairs: Pairs, drawn: Bootstrap) -> Iterator[str]:
     won, lost, _ = outcomes(pairs.differences)
     if won + lost == 0:
@@ -303,22 +173,3 @@ def _uneven(tables: Sequence[Items], pairs: Pairs) -> Iterator[str]:
 
 def _sample_sets(tables: Sequence[Items], method: str) -> Counter[tuple[str | None, str | None]]:
     return Counter((k.seed, k.rollout) for t in tables for k in t.keys if k.method == method)
-
-
-__all__ = [
-    "Comparison",
-    "ExactTest",
-    "Order",
-    "Pairs",
-    "Protocol",
-    "bootstrap",
-    "canonical",
-    "choose_methods",
-    "compare",
-    "exact_test",
-    "is_binary",
-    "is_borderline",
-    "lattice_step",
-    "outcomes",
-    "pair",
-]

@@ -68,17 +68,21 @@ def paired_bootstrap(
     """
     differences = paired_differences(baseline, treatment)
     seed, resamples = whole_number(seed, "seed", 0), whole_number(resamples, "resamples", 1)
-    tails = percentiles(open_unit(confidence, "confidence"))
+    confidence = open_unit(confidence, "confidence")
     means = resampled_means(differences, seed, resamples)
-    low, high = np.quantile(means, tails)
-    observed = float(differences.mean())
+    return summarise(means, float(differences.mean()), differences.size, confidence)
+
+
+def summarise(means: Floats, observed: float, n_items: int, confidence: float) -> Bootstrap:
+    """Return what the resampled `means` of `n_items` say about the `observed` difference."""
+    low, high = np.quantile(means, percentiles(confidence))
     return Bootstrap(
         observed,
         float(low),
         float(high),
         _doubled_share(means),
         _centred_share(means, observed),
-        differences.size,
+        n_items,
     )
 
 

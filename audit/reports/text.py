@@ -121,7 +121,7 @@ def _reasons(audit: Audit) -> Iterator[RenderableType]:
             codes[reason].append(run.rule.name)
     if not codes:
         return
-    yield Text("not checked")
+    yield Text("skipped")
     for reason in list(codes)[:REASONS]:
         yield indent(f"{short(reason, 200)}: {' '.join(codes[reason])}", 2)
     if len(codes) > REASONS:

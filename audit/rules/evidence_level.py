@@ -33,6 +33,8 @@ def level_too_low(evidence: Evidence) -> Iterator[Outcome]:
     When to suppress: never; a reviewer cannot switch it off.
     """
     known = levels(evidence)
+    if not evidence.claims:
+        yield Skipped("no claims")
     for claim in evidence.claims:
         least = _least_level(claim)
         if least is None:
@@ -50,9 +52,9 @@ def _level_outcome(claim: Claim, least: str, found: list[tuple[str | None, str]]
         if level is None:
             message = f"claim {claim.id}: {needs}; {path} has no level: no receipt, origin or level"
             return Problem(MANIFEST, message, f"{claim.pointer}/kind")
-    level, path = min(found, key=lambda pair: str(pair[0]))
-    if str(level) < least:
-        message = f"claim {claim.id}: {needs}; its evidence is {level} ({path})"
+    lowest, weakest = min((str(level), path) for level, path in found)
+    if lowest < least:
+        message = f"claim {claim.id}: {needs}; its evidence is {lowest} ({weakest})"
         return Problem(MANIFEST, message, f"{claim.pointer}/kind")
     return Held(MANIFEST, f"{claim.pointer}/kind")
 
@@ -95,7 +97,7 @@ def claim_without_evidence(evidence: Evidence) -> Iterator[Outcome]:
     if not evidence.claims:
         yield Skipped("no claims")
     for claim in evidence.claims:
-        problems = tuple(_unresolved(claim, listed))
+        problems = tuple(_unresolved(claim, listed)) or tuple(_unsupported(claim, listed))
         yield from problems or (Held(MANIFEST, claim.pointer),)
 
 
@@ -113,6 +115,9 @@ def _unresolved(claim: Claim, listed: Mapping[str, str]) -> Iterator[Problem]:
         if path is not None and path not in claim.evidence:
             message = f"claim {claim.id} reports a number of {path}, which it does not rest on"
             yield Problem(MANIFEST, message, f"{pointer}/artifact")
+
+
+def _unsupported(claim: Claim, listed: Mapping[str, str]) -> Iterator[Problem]:
     if claim.kind != "reported" and not _is_recomputed(claim, listed):
         message = (
             f"claim {claim.id}: nothing that it rests on is recomputed; expected a reported "

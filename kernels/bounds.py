@@ -14,12 +14,14 @@ is not bounded.
 # ruff: noqa: D105 (operators are what their names say)
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlvraudit.kernels.objective import Objective
 
 Floats = NDArray[np.float64]
 LIBRARY_ULPS = 4
@@ -53,7 +55,8 @@ class Ball:
     def __init__(self, centre: Any, radius: Any, precision: Precision) -> None:
         """Hold `centre` and `radius`, broadcast against each other."""
         self.centre: Floats = np.asarray(centre, np.float64)
-        self.radius: Floats = np.broadcast_to(np.asarray(radius, np.float64), self.centre.shape)
+        fits = isinstance(radius, np.ndarray) and radius.shape == self.centre.shape
+        self.radius: Floats = radius if fits else np.full(self.centre.shape, radius, np.float64)
         self.precision = precision
 
     dtype = np.dtype(np.float64)
@@ -360,4 +363,32 @@ def output_bound(ball: Ball, dtype: str) -> Floats:
     return ball.radius + (0.0 if precision == ball.precision else rounding)
 
 
-__all__ = ["FORMATS", "Ball", "Precision", "exact", "output_bound"]
+def error_bound(
+    objective: Objective, inputs: Mapping[str, Any], params: Mapping[str, Any], dtype: str
+) -> dict[str, Floats]:
+    """Return the error allowed to each floating-point output of `objective`.
+
+    Args:
+        objective: The objective.
+        inputs: Its inputs, as NumPy arrays; floating-point ones are exactly as given.
+        params: Its parameters.
+        dtype: What the inputs are computed from; gradients are rounded to it at the end.
+    """
+    if objective.absolute is not None:
+        return dict.fromkeys(objective.outputs, np.asarray(objective.absolute))
+    balls = {name: _as_input(value, dtype) for name, value in inputs.items()}
+    outputs = objective.evaluate(**balls, **params)
+    return {
+        name: output_bound(ball, dtype) if name.startswith("grad_") else ball.radius
+        for name, ball in outputs.items()
+        if isinstance(ball, Ball)
+    }
+
+
+def _as_input(value: Any, dtype: str) -> Any:
+    """Return floats, and single numbers of any kind, as balls; masks and tokens as they are."""
+    array = np.asarray(value)
+    return exact(array, dtype) if array.ndim == 0 or array.dtype.kind == "f" else array
+
+
+__all__ = ["FORMATS", "Ball", "Precision", "error_bound", "exact", "output_bound"]

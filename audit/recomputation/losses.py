@@ -1,7 +1,7 @@
 """What follows from recorded log-probabilities, rewards and gradients: no model is needed."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,15 +70,17 @@ def replay(work: Workbench) -> Iterator[Result]:
 
 def _variants(
     objective: str, output: str, inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> tuple[tuple[str, Any], ...]:
-    """Return what the known wrong variants of an objective give for one output."""
-    found = []
-    for variant in VARIANTS.values():
-        if variant.objective == objective:
-            outputs = variant.evaluate(**inputs, **params)
-            if output in outputs:
-                found.append((variant.sentence, outputs[output]))
-    return tuple(found)
+) -> Callable[[], Iterator[tuple[str, Any]]]:
+    """Return how to compute what the known wrong variants of an objective give for one output."""
+
+    def values() -> Iterator[tuple[str, Any]]:
+        for variant in VARIANTS.values():
+            if variant.objective == objective:
+                outputs = variant.evaluate(**inputs, **params)
+                if output in outputs:
+                    yield variant.sentence, outputs[output]
+
+    return values
 
 
 def advantages(work: Workbench) -> Iterator[Result]:

@@ -1,6 +1,7 @@
 """What a recomputation is: recorded numbers at one place, beside what they should be."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -25,8 +26,8 @@ class Recomputed:
     """Recorded numbers at one place, beside their recomputation.
 
     `notices` are further places (settings, say) whose numbers went into the recomputation in a
-    way that makes a change of one of them show here; `variants` are the values that known wrong
-    formulas give, by the sentence that names the fault.
+    way that makes a change of one of them show here; `variants` returns the values that known
+    wrong formulas give, with the sentence that names each fault, when they are needed.
     """
 
     rule: str
@@ -35,7 +36,7 @@ class Recomputed:
     recorded: Any
     value: Value
     notices: tuple[Place, ...] = ()
-    variants: tuple[tuple[str, Any], ...] = field(default=())
+    variants: Callable[[], Iterable[tuple[str, Any]]] = tuple
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def _problem(
 
 def _variant(result: Recomputed, recorded: Floats, bound: Floats) -> str:
     """Return the sentence of the known wrong formula that gives what was recorded."""
-    for sentence, values in result.variants:
+    for sentence, values in result.variants():
         wrong = np.asarray(values, np.float64)
         slack = bound + 1e-12 * np.abs(wrong)
         if wrong.shape == recorded.shape and np.all(np.abs(recorded - wrong) <= slack):

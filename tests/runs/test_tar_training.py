@@ -44,9 +44,7 @@ def test_the_base_is_the_initial_policy_and_gets_no_gradient(
 ) -> None:
     started = []
     start = tar_training._start
-    monkeypatch.setattr(
-        tar_training, "_start", lambda *a: started.append(start(*a)) or started[-1]
-    )
+    monkeypatch.setattr(tar_training, "_start", lambda *a: started.append(start(*a)) or started[-1])
     train(42, "cpu")
     (trainer,) = started
     np.testing.assert_array_equal(trainer.base.flat(), initial_parameters(42, TarSettings()))

@@ -113,9 +113,9 @@ def numbers(value: Any, pointer: str, *, decimals: bool) -> Iterator[tuple[str, 
     elif isinstance(value, list):
         for index, part in enumerate(value):
             yield from numbers(part, f"{pointer}/{index}", decimals=decimals)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield pointer, value
-    elif decimals and isinstance(value, str) and is_decimal(value):
+    elif (isinstance(value, int | float) and not isinstance(value, bool)) or (
+        decimals and isinstance(value, str) and is_decimal(value)
+    ):
         yield pointer, value
 
 

@@ -1,0 +1,85 @@
+"""Small supplements around a TAR trace, for tests and for the examples of the trace rules."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlvraudit.audit.runs.documents import dump
+from rlvraudit.audit.runs.tar_recipe import TarSettings
+
+SMALL = TarSettings(
+    prompts=((1, 2), (3, 1)),
+    vocabulary=5,
+    hidden=3,
+    max_tokens=3,
+    verifier_modulus=2,
+    candidates=6,
+    prototypes=2,
+    updates=2,
+    groups=1,
+    group_size=4,
+)
+SEED = 7
+
+
+def small_trace() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the document and the arrays of a short run, both mutable copies."""
+    from rlvraudit.audit.runs.tar_training import train
+
+    trace = train(SEED, "cpu", SMALL)
+    document = json.loads(dump(trace.document)) | {
+        "device": {"requested": "cpu", "kind": "cpu"},
+        "tensors": "run.safetensors",
+    }
+    return document, {name: array.copy() for name, array in trace.tensors.items()}
+
+
+def write_trace(
+    folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Any], receipt: Any = None
+) -> Path:
+    """Write a supplement with one trace, a claim that rests on it, and its receipt."""
+    from safetensors.numpy import save
+
+    files = {"run.json": dump(document), "run.safetensors": save(dict(tensors))}
+    types = {"run.json": "tar-trace/1", "run.safetensors": "tensors/1"}
+    if receipt is not None:
+        files["run.receipt.json"] = dump(receipt(dict(files)))
+        types["run.receipt.json"] = "receipt/1"
+    files["supplement.json"] = dump(manifest(files, types, document))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def manifest(
+    files: Mapping[str, bytes], types: Mapping[str, str], document: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a manifest that lists `files` and claims the first replay loss as recorded."""
+    artifacts = [
+        {"path": path, "sha256": hashlib.sha256(files[path]).hexdigest(), "type": type_}
+        for path, type_ in sorted(types.items())
+    ]
+    claim = {
+        "id": "replay-activates",
+        "statement": "Replay was active in the last update.",
+        "kind": "component",
+        "scope": {"models": ["randomly initialised GRU"]},
+        "evidence": ["run.json"],
+        "reported": [
+            {
+                "quantity": "value",
+                "artifact": "run.json",
+                "pointer": "/updates/1/active_gates",
+                "value": str(document["updates"][1]["active_gates"]),
+            }
+        ],
+    }
+    return {
+        "format": "rlvr-supplement/1",
+        "papers": [{"id": "arXiv:2610.24236v1"}],
+        "artifacts": artifacts,
+        "claims": [claim],
+    }

@@ -111,9 +111,9 @@ def _unresolved(claim: Claim, listed: Mapping[str, str]) -> Iterator[Problem]:
             message = f"claim {claim.id} rests on {path}, which is not among the artifacts"
             yield Problem(MANIFEST, message, f"{claim.pointer}/evidence/{index}")
     for pointer, entry in claim.reported:
-        path = entry.get("artifact")
-        if path is not None and path not in claim.evidence:
-            message = f"claim {claim.id} reports a number of {path}, which it does not rest on"
+        artifact = entry.get("artifact")
+        if artifact is not None and artifact not in claim.evidence:
+            message = f"claim {claim.id} reports a number of {artifact}, which it does not rest on"
             yield Problem(MANIFEST, message, f"{pointer}/artifact")
 
 

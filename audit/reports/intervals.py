@@ -1,0 +1,136 @@
+"""Claimed intervals beside their recomputation, as people read them and as programs do."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from rlvraudit.audit.errors import Exit
+from rlvraudit.audit.evidence.supplement import Claim, Evidence
+from rlvraudit.audit.reports.terminal import Page, count, grid, indent, paint, short
+from rlvraudit.audit.rules.reported import show
+from rlvraudit.audit.rules.resampling import IntervalCheck, recheck
+
+FORMAT = "rlvr-audit-intervals/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """Every interval that one supplement claims: recomputed, or why it could not be."""
+
+    name: str
+    checks: tuple[IntervalCheck, ...]
+    unchecked: tuple[tuple[Claim, str], ...]
+
+    @property
+    def wrong(self) -> int:
+        """How many intervals do not recompute."""
+        return sum(not check.holds for check in self.checks)
+
+    @property
+    def exit(self) -> Exit:
+        """The exit status: what could not be looked at comes before what was found."""
+        if self.unchecked:
+            return Exit.INCOMPLETE
+        if not self.checks:
+            return Exit.NOTHING_TO_CHECK
+        return Exit.FINDINGS if self.wrong else Exit.PASSED
+
+
+def recheck_intervals(evidence: Evidence) -> Recheck:
+    """Recompute every interval that the claims of a supplement state."""
+    results = list(recheck(evidence))
+    checks = tuple(r for r in results if isinstance(r, IntervalCheck))
+    return Recheck(
+        evidence.name, checks, tuple(r for r in results if not isinstance(r, IntervalCheck))
+    )
+
+
+def as_text(rechecks: Sequence[Recheck], page: Page) -> str:
+    """Return the checks of several supplements, for a terminal of that width."""
+    return "\n".join(paint(_lines(each), page) for each in rechecks)
+
+
+def as_document(rechecks: Sequence[Recheck]) -> Mapping[str, Any]:
+    """Return the checks for JSON; endpoints are in the unit in which they were reported."""
+    return {
+        "format": FORMAT,
+        "supplements": [
+            {
+                "name": each.name,
+                "intervals": [_interval(check) for check in each.checks],
+                "unchecked": [{"claim": c.id, "reason": reason} for c, reason in each.unchecked],
+                "exit": int(each.exit),
+            }
+            for each in rechecks
+        ],
+    }
+
+
+def _interval(check: IntervalCheck) -> Mapping[str, Any]:
+    return {
+        "claim": check.claim.id,
+        "pointer": check.pointer,
+        "recorded": list(check.entry["interval"]),
+        "recomputed": list(_recomputed(check)),
+        "confidence": check.entry["confidence"],
+        "seed": check.entry["seed"],
+        "resamples": check.entry["resamples"],
+        "order": check.entry.get("order", "id"),
+        "order_that_reproduces": check.order,
+        "holds": check.holds,
+    }
+
+
+def _lines(recheck: Recheck) -> Iterator[RenderableType]:
+    total = len(recheck.checks) + len(recheck.unchecked)
+    heading = Text(short(recheck.name), "bold")
+    yield heading.append(f"   {count(total, 'claimed interval')}", "not bold")
+    yield Text("")
+    for check in recheck.checks:
+        yield from _check(check)
+    for claim, reason in recheck.unchecked:
+        yield grid([(Text("?"), Text(short(claim.id)), Text("not checked", "yellow"))])
+        yield indent(short(reason, 200), 5)
+    yield Text("")
+    yield _verdict(recheck)
+
+
+def _check(check: IntervalCheck) -> Iterator[RenderableType]:
+    word, style = ("ok", "green") if check.holds else ("differs", "bold red")
+    low, high = check.entry["interval"]
+    row = f"{short(check.claim.id)}   [{low}, {high}]"
+    yield grid([(Text("·"), Text(row), Text(word, style))])
+    entry = check.entry
+    declared = entry.get("order", "id")
+    protocol = (
+        f"default_rng({entry['seed']}), {entry['resamples']:,} resamples, "
+        f"confidence {short(entry['confidence'])}, items in order of {declared}"
+    )
+    recomputed = ", ".join(_recomputed(check))
+    yield indent(f"recomputed [{recomputed}]   {protocol}", 5)
+    if check.holds and check.order != declared:
+        yield indent(f"the recorded interval recomputes in order of {check.order}", 5, "yellow")
+
+
+def _recomputed(check: IntervalCheck) -> tuple[str, str]:
+    unit = check.entry.get("unit", "proportion")
+    drawn = (check.recomputed.ci_low, check.recomputed.ci_high)
+    low, high = (
+        show(Fraction(end), like, unit) for end, like in zip(drawn, check.ends, strict=True)
+    )
+    return low, high
+
+
+def _verdict(recheck: Recheck) -> Text:
+    if recheck.exit is Exit.NOTHING_TO_CHECK:
+        return Text("nothing to check: no claim states an interval", "yellow")
+    if recheck.exit is Exit.INCOMPLETE:
+        return Text(f"incomplete: {count(len(recheck.unchecked), 'interval')} not checked", "red")
+    if recheck.wrong:
+        told = f"{recheck.wrong} of {count(len(recheck.checks), 'interval')}"
+        return Text(f"{told} did not recompute · rlvr-audit explain RA502 says why", "bold red")
+    return Text(f"{count(len(recheck.checks), 'interval')} recomputed", "green")

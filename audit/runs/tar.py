@@ -2,13 +2,15 @@
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from rlvraudit.audit.errors import DeviceError, UsageError
+from rlvraudit.audit.evidence.supplement import MANIFEST
 from rlvraudit.audit.runs.documents import dump
 from rlvraudit.audit.runs.output import Output, write_once
 from rlvraudit.audit.runs.receipt import build_receipt
@@ -26,7 +28,7 @@ NEEDED = ("torch", "safetensors")
 Progress = Callable[[str], None]
 
 
-def run(seeds: Sequence[int], device: str, output: Path, progress: Progress = print) -> list[str]:
+def run(seeds: Sequence[int], device: str, output: Path, progress: Progress) -> list[str]:
     """Run the TAR component for each seed and return the names of the files in `output`.
 
     `output` appears at once when every seed is done; if anything fails it holds `failure.json`
@@ -40,13 +42,14 @@ def run(seeds: Sequence[int], device: str, output: Path, progress: Progress = pr
     """
     _refuse_seeds(seeds)
     _refuse_missing()
+    below = within_supplement(output)
     with write_once(output, RECIPE, {f"run-{seed}": seed for seed in seeds}) as files:
         files.stage = "device"
-        model = device_model(device)
+        found = find_device(device)
         for seed in seeds:
             files.stage = f"seed {seed}"
             progress(f"seed {seed} on {device}")
-            _run_seed(files, seed, device, model)
+            _run_seed(files, seed, found, below)
     return sorted(files.written)
 
 
@@ -66,42 +69,65 @@ def _refuse_missing() -> None:
         )
 
 
-def device_model(device: str) -> str:
-    """Return the model of a device that is there.
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that is there: "cpu" or "cuda", and its model."""
+
+    kind: str
+    model: str
+
+
+def find_device(kind: str) -> Device:
+    """Return the device of that kind.
 
     Raises:
-        DeviceError: It is not; no other is used in its place.
+        UsageError: There is no such kind.
+        DeviceError: It is not there; no other is used in its place.
     """
-    if device == "cpu":
-        return platform.processor() or platform.machine()
+    if kind not in DEVICES:
+        raise UsageError(f"device {kind!r} is unknown; expected one of {', '.join(DEVICES)}")
+    if kind == "cpu":
+        return Device(kind, platform.processor() or platform.machine())
     import torch
 
     if not torch.cuda.is_available():
-        raise DeviceError(f"device {device!r} was asked for, and there is no CUDA device here")
-    return torch.cuda.get_device_name()
+        raise DeviceError("device 'cuda' was asked for, and there is no CUDA device here")
+    return Device(kind, torch.cuda.get_device_name())
 
 
-def _run_seed(files: Output, seed: int, device: str, model: str) -> None:
+def within_supplement(output: Path) -> PurePosixPath:
+    """Return where `output` lies in the supplement around it; "." where there is none.
+
+    Receipts name their subjects relative to the supplement.
+    """
+    place = output.absolute()
+    for root in place.parents:
+        if (root / MANIFEST).is_file():
+            return PurePosixPath(place.relative_to(root).as_posix())
+    return PurePosixPath()
+
+
+def _run_seed(files: Output, seed: int, device: Device, below: PurePosixPath) -> None:
     from rlvraudit.audit.runs.tar_training import train
 
     started = datetime.now(UTC)
-    trace = train(seed, device)
-    parts = trace_files(trace, f"tar-{seed}", device)
+    trace = train(seed, device.kind)
+    parts = trace_files(trace, f"tar-{seed}", device.kind)
     for name, data in parts.items():
         files.write(name, data)
     settings = TarSettings()
     receipt = build_receipt(
         build_type=BUILD_TYPE,
-        entrypoint=f"rlvr-audit run tar --seeds {seed} --device {device}",
+        entrypoint=f"rlvr-audit run tar --seeds {seed} --device {device.kind}",
         recipe=RECIPE,
         seeds={"run": seed},
-        device_requested=device,
-        device_kind=device,
-        device_model=model,
+        device_requested=device.kind,
+        device_kind=device.kind,
+        device_model=device.model,
         budget=_budget(settings),
         dtype=trace.document["dtype"],
         sources=source_files(),
-        subjects=parts,
+        subjects={str(below / name): data for name, data in parts.items()},
         started=started,
         finished=datetime.now(UTC),
         cost=_cost(trace),

@@ -1,6 +1,7 @@
 """The TAR component run: what it records, what it never does, and that it repeats itself."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,9 +43,14 @@ def test_the_run_is_the_one_of_the_recipe(trace: Trace) -> None:
 def test_the_base_is_the_initial_policy_and_gets_no_gradient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started = []
+    started: list[tar_training.Trainer] = []
     start = tar_training._start
-    monkeypatch.setattr(tar_training, "_start", lambda *a: started.append(start(*a)) or started[-1])
+
+    def remember(*arguments: Any) -> tar_training.Trainer:
+        started.append(start(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(tar_training, "_start", remember)
     train(42, "cpu")
     (trainer,) = started
     np.testing.assert_array_equal(trainer.base.flat(), initial_parameters(42, TarSettings()))

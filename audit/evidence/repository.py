@@ -1,5 +1,6 @@
 """A git checkout, asked without running anything of it: hooks and foreign configuration are off."""
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Mapping
@@ -64,9 +65,9 @@ class Repository:
         rows = (row.split(b"\t", 1) for row in listing.split(b"\0") if row)
         return {os.fsdecode(path): kind.split()[2].decode("ascii") for kind, path in rows}
 
-    def read_blob(self, blob: str) -> bytes:
-        """Return the bytes of a blob."""
-        return self._git("cat-file", "blob", blob)
+    def sha256(self, blob: str) -> str:
+        """Return the SHA-256 of the bytes of a blob."""
+        return hashlib.sha256(self._git("cat-file", "blob", blob)).hexdigest()
 
     def _git(self, *arguments: str) -> bytes:
         options = [part for setting in QUIET for part in ("-c", setting)]

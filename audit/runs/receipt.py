@@ -31,11 +31,12 @@ FORMAL = ("L2", "L3")
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The revision of the code that runs: its commit, and whether the tree differs from it."""
+    """The revision of the code that runs: its commit and files, and how the tree differs."""
 
     top: Path
     commit: str
     tree: str
+    files: frozenset[str]
 
 
 def checkout(source: Path) -> Checkout:
@@ -46,7 +47,9 @@ def checkout(source: Path) -> Checkout:
     """
     repository = Repository(source.resolve().parent)
     try:
-        return Checkout(repository.top(), repository.commit(), repository.tree_state())
+        commit = repository.commit()
+        files = frozenset(repository.blobs(commit))
+        return Checkout(repository.top(), commit, repository.tree_state(), files)
     except UnreadableError as error:
         raise UsageError(
             "a receipt needs a source checkout with a commit, to say which code ran; "
@@ -86,6 +89,7 @@ def build_receipt(
     if not sources:
         raise UsageError("a receipt needs the files of code that ran")
     code = checkout(sources[0])
+    executed = _sources(sources, code)
     statement: dict[str, Any] = {
         "_type": STATEMENT,
         "subject": [_descriptor(name, data) for name, data in sorted(subjects.items())],
@@ -103,7 +107,7 @@ def build_receipt(
                 "internalParameters": {"dtype": dtype, "deterministic": True},
                 "resolvedDependencies": [
                     _revision(code),
-                    *_sources(sources, code.top),
+                    *executed,
                     *_parents(parents or {}),
                 ],
             },
@@ -138,12 +142,24 @@ def _revision(code: Checkout) -> dict[str, Any]:
     }
 
 
-def _sources(sources: Sequence[Path], top: Path) -> list[dict[str, Any]]:
+def _sources(sources: Sequence[Path], code: Checkout) -> list[dict[str, Any]]:
+    """A virtual environment inside somebody's repository is no checkout of ours: look for us."""
+    top = code.top.resolve()
+    names = {p: p.relative_to(top).as_posix() for p in _inside(sources, top)}
+    if not code.files & set(names.values()):
+        raise UsageError(
+            "a receipt needs a source checkout, to say which code ran; the repository around "
+            f"{sources[0].name} does not hold it in its commit"
+        )
+    return [_source(path, name) for path, name in sorted(names.items())]
+
+
+def _inside(sources: Sequence[Path], top: Path) -> list[Path]:
     resolved = sorted({path.resolve() for path in sources})
-    outside = [path.name for path in resolved if not path.is_relative_to(top.resolve())]
+    outside = [path.name for path in resolved if not path.is_relative_to(top)]
     if outside:
         raise UsageError(f"these sources lie outside the checkout: {', '.join(outside)}")
-    return [_source(path, path.relative_to(top.resolve()).as_posix()) for path in resolved]
+    return resolved
 
 
 def _source(path: Path, name: str) -> dict[str, Any]:

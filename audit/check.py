@@ -3,16 +3,23 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from rlvraudit.audit.coverage import Share, coverage
 from rlvraudit.audit.errors import Exit
+from rlvraudit.audit.evidence.intake import LIMITS
+from rlvraudit.audit.evidence.intake import LIMITS
 from rlvraudit.audit.evidence.locate import lines_of
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.policy import Policy, choose
 from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Rule, Skipped
 
 Status = Literal["passed", "failed", "skipped", "crashed"]
+LAST = ("RA002", "RA003")
+"""The rules about the engine: they report on how the others ran."""
+LONGEST_CRASH = 300
+ABOUT_RULES = ("rule-crashed", "limit-reached")
+"""The slugs of rules about how the others ended; they run last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +33,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RuleRun:
-    """What one rule said: its findings, what held, and why anything was skipped."""
+    """What one rule said: its findings, what held, and why anything was skipped.
+
+    `capped` means that it had more to find than fits in a report, and was stopped.
+    """
 
     rule: Rule
     findings: tuple[Finding, ...]
     held: tuple[Held, ...]
     skipped: tuple[str, ...]
     crashed: str = ""
+    capped: bool = False
+    capped: bool = False
 
     @property
     def status(self) -> Status:
@@ -66,7 +78,7 @@ class Audit:
         """
         if any(f.rule.slug == "nothing-to-check" for f in self.findings):
             return Exit.NOTHING_TO_CHECK
-        if self.evidence.incomplete or any(run.crashed for run in self.runs):
+        if self.evidence.incomplete or any(r.crashed or r.capped for r in self.runs):
             return Exit.INCOMPLETE
         if any(self.policy.fails(f.level) for f in self.findings):
             return Exit.FINDINGS
@@ -81,15 +93,32 @@ def check(evidence: Evidence, rules: Mapping[str, Rule], policy: Policy | None =
     """
     policy = policy or Policy()
     chosen = choose(rules, policy)
-    runs = tuple(_run(chosen[code], evidence, policy) for code in sorted(chosen))
+    runs = _run_all(chosen.values(), evidence, policy)
     held = [h for run in runs for h in run.held]
     return Audit(evidence, policy, tuple(_located(runs, evidence)), coverage(evidence, held))
 
 
+def _run_all(rules: Iterable[Rule], evidence: Evidence, policy: Policy) -> list[RuleRun]:
+    """Return the runs by code; the rules about the others are told how those ended."""
+    ordered = sorted(rules, key=lambda rule: rule.name)
+    first = [_run(r, evidence, policy) for r in ordered if r.slug not in ABOUT_RULES]
+    told = replace(evidence, options={**evidence.options, **_ends(first)})
+    last = [_run(r, told, policy) for r in ordered if r.slug in ABOUT_RULES]
+    return sorted((*first, *last), key=lambda run: run.rule.name)
+
+
+def _ends(runs: Iterable[RuleRun]) -> Mapping[str, Any]:
+    return {
+        "crashes": {run.rule.name: run.crashed for run in runs if run.crashed},
+        "capped": [run.rule.name for run in runs if run.capped],
+    }
+
+
 def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
     outcomes: list[Outcome] = []
+    capped, crashed = False, ""
     try:
-        outcomes.extend(rule.check(evidence))
+        capped = _take(rule, evidence, outcomes)
         crashed = "" if outcomes else "it looked at nothing and did not say why"
     except Exception as error:  # whatever it is, it is a finding about the rule
         crashed = f"{type(error).__name__}: {error}"
@@ -103,7 +132,19 @@ def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
         tuple(o for o in outcomes if isinstance(o, Held)),
         tuple(dict.fromkeys(o.reason for o in outcomes if isinstance(o, Skipped))),
         crashed,
+        capped,
     )
+
+
+def _take(rule: Rule, evidence: Evidence, outcomes: list[Outcome]) -> bool:
+    """Add what a rule says to `outcomes`; tell whether it found more than fits in a report."""
+    problems = 0
+    for outcome in rule.check(evidence):
+        problems += isinstance(outcome, Problem)
+        if problems > LIMITS.findings:
+            return True
+        outcomes.append(outcome)
+    return False
 
 
 def _located(runs: Iterable[RuleRun], evidence: Evidence) -> list[RuleRun]:

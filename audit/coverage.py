@@ -4,15 +4,14 @@ A number counts as recomputed where a rule says that an independent calculation 
 to within a bound so small that a change by one part in a thousand would have been noticed.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlvraudit.audit.evidence.numbers import numbers
 from rlvraudit.audit.evidence.supplement import MANIFEST, Evidence
 from rlvraudit.audit.rules.rule import Held
 
@@ -72,50 +71,18 @@ def marks(evidence: Evidence, held: Iterable[Held]) -> Marks:
     return marked
 
 
-def is_decimal(text: str) -> bool:
-    """Tell whether `text` is a decimal number as reports print it."""
-    return re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?%?", text, re.ASCII) is not None
-
-
-def escape(key: str) -> str:
-    """Return `key` as a reference token of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 def _all_numbers(evidence: Evidence) -> Iterator[tuple[str, str, int]]:
     for claim in evidence.claims:
         for pointer, entry in claim.reported:
-            for at, size in _numbers(entry, pointer, decimals=True):
+            for at, size in numbers(entry, pointer, decimals=True):
                 yield MANIFEST, at, size
     for path, document in evidence.documents.items():
         decimals = document.artifact.type in QUOTED_TYPES
-        for at, size in _numbers(document.value, "", decimals=decimals):
+        for at, size in numbers(document.value, decimals=decimals):
             yield path, at, size
 
 
-def _numbers(value: Any, pointer: str, *, decimals: bool) -> Iterator[tuple[str, int]]:
-    """Yield the pointer and size of each number, tensor or column below `value`."""
-    match value:
-        case bool() | None:
-            return
-        case int() | float():
-            yield pointer, 1
-        case str():
-            if decimals and is_decimal(value):
-                yield pointer, 1
-        case np.ndarray():
-            yield pointer, value.size
-        case Mapping():
-            for key, part in value.items():
-                yield from _numbers(part, f"{pointer}/{escape(key)}", decimals=decimals)
-        case list() | tuple():
-            for index, part in enumerate(value):
-                yield from _numbers(part, f"{pointer}/{index}", decimals=decimals)
-        case _:  # a table of items: the scores are its numbers, the rest identifies them
-            yield "/score", len(value.scores)
-
-
-def _quotations(evidence: Evidence) -> Any:
+def _quotations(evidence: Evidence) -> Callable[[str, str], bool]:
     """Return a predicate: was the number at this path and pointer quoted from elsewhere?"""
     claims = {claim.pointer for claim in evidence.claims if claim.kind == "reported"}
     files = {p for p, d in evidence.documents.items() if d.artifact.type in QUOTED_TYPES}

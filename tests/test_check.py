@@ -9,6 +9,7 @@ from rlvraudit.audit.errors import Exit, UsageError, worst
 from rlvraudit.audit.evidence.intake import Fault, File
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.policy import Policy, choose, find_rule
+from rlvraudit.audit.rules import RULES as REGISTERED
 from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Rule, Skipped
 
 JSON = b'{\n "a": [\n  1,\n  {"b~/c": 2}\n ]\n}\n'
@@ -46,6 +47,25 @@ def test_what_a_rule_found_before_it_crashed_is_kept() -> None:
 
 def test_a_rule_that_says_nothing_never_passes() -> None:
     assert audit(rule("RA401")).exit is Exit.INCOMPLETE
+
+
+def test_the_rules_about_rules_are_told_how_the_others_ended() -> None:
+    many = [Problem("a", str(i)) for i in range(1001)]
+    engine = (REGISTERED["RA002"], REGISTERED["RA003"])
+    done = audit(*engine, rule("RA401", RuntimeError("boom")), rule("RA402", *many))
+    said = [f.problem.message for f in done.findings if f.rule.family == "engine"]
+    assert len(said) == 2
+    assert "RA401 crashed" in said[0]
+    assert "boom" in said[0]
+    assert "RA402 found more" in said[1]
+
+
+def test_more_findings_of_a_rule_than_fit_in_a_report_leave_the_audit_incomplete() -> None:
+    most = [Problem("a", str(i)) for i in range(1000)]
+    assert audit(rule("RA401", *most)).exit is Exit.FINDINGS
+    done = audit(rule("RA401", *most, Problem("a", "one more")))
+    assert done.exit is Exit.INCOMPLETE
+    assert len(done.findings) == 1000
 
 
 def test_a_skipped_rule_is_not_counted_as_passed() -> None:

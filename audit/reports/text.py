@@ -36,7 +36,6 @@ def _lines(audit: Audit) -> Iterator[RenderableType]:
     yield grid(_family_rows(audit))
     yield BLANK
     yield from _findings(audit)
-    yield from _crashes(audit)
     yield from _reasons(audit)
     yield from _coverage(audit)
     yield _verdict(audit)
@@ -102,15 +101,6 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
         if d.variant and d.variant not in problem.message:
             yield indent(f"it equals a known fault: {short(d.variant, 200)}", 4)
     yield indent(short(problem.message, 400), 4)
-
-
-def _crashes(audit: Audit) -> Iterator[RenderableType]:
-    crashed = [run for run in audit.runs if run.crashed]
-    for run in crashed:
-        yield Text.assemble(("error", STYLES["error"]), f" {run.rule.name} {run.rule.slug} crashed")
-        yield indent(f"{short(run.crashed, 200)} (a fault of this toolkit: please report it)", 4)
-    if crashed:
-        yield BLANK
 
 
 def _reasons(audit: Audit) -> Iterator[RenderableType]:

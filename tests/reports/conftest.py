@@ -9,6 +9,7 @@ from rlvraudit.audit.check import Audit, check
 from rlvraudit.audit.evidence.intake import File
 from rlvraudit.audit.evidence.supplement import Artifact, Claim, Document, Evidence
 from rlvraudit.audit.policy import Policy
+from rlvraudit.audit.rules import RULES
 from rlvraudit.audit.rules.rule import Outcome, Rule
 
 MakeAudit = Callable[..., Audit]
@@ -44,6 +45,7 @@ def make_audit() -> MakeAudit:
         said: dict[str, list[Outcome] | Exception], policy: Policy | None = None, **changes: Any
     ) -> Audit:
         rules = {code: _rule(code, outcomes) for code, outcomes in said.items()}
+        rules["RA002"] = RULES["RA002"]
         return check(evidence(**changes), rules, policy)
 
     return make

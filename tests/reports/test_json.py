@@ -44,6 +44,7 @@ def test_every_outcome_of_a_rule_is_told(make_audit: MakeAudit) -> None:
     rules = {rule["rule"]: rule for rule in document(make_audit)["audits"][0]["rules"]}
     status = {code: rule["status"] for code, rule in rules.items()}
     assert status == {
+        "RA002": "failed",
         "RA103": "failed",
         "RA410": "crashed",
         "RA411": "passed",
@@ -63,8 +64,8 @@ def test_a_numeric_finding_carries_its_numbers(make_audit: MakeAudit) -> None:
 
 
 def test_all_findings_are_there_however_many(make_audit: MakeAudit) -> None:
-    many = [Problem("a.json", f"gate {i}", f"/gates/{i}") for i in range(2000)]
-    assert len(document(make_audit, {"RA410": many})["audits"][0]["findings"]) == 2000
+    many = [Problem("a.json", f"gate {i}", f"/gates/{i}") for i in range(1000)]
+    assert len(document(make_audit, {"RA410": many})["audits"][0]["findings"]) == 1000
 
 
 def test_coverage_counts_each_number_once(make_audit: MakeAudit) -> None:

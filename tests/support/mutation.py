@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvraudit.audit.coverage import escape, is_decimal
+from rlvraudit.audit.evidence.numbers import escape, is_decimal
 
 MANIFEST = "supplement.json"
 

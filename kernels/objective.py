@@ -13,9 +13,10 @@ class Objective:
     """One objective of the papers, by the name that vectors and users give it.
 
     `evaluate` takes the inputs and parameters by keyword and returns every output under the
-    vectors' own name, gradients in the inputs' dtype. `forward`, where there is one, is the
-    differentiable value alone, with stop-gradients where the paper has them; automatic
-    differentiation of it with respect to `wrt` must give the output `grad_<wrt>`.
+    vectors' own name, gradients in the inputs' dtype; its parameters, unlike its inputs, are
+    keyword-only. `forward`, where there is one, takes the same and returns the differentiable
+    value alone, with stop-gradients where the paper has them; automatic differentiation of it
+    with respect to `wrt` must give the output `grad_<wrt>`.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Objective:
     forward: Forward | None = None
     wrt: str = ""
     absolute: float | None = None
+    integral: tuple[str, ...] = ()
 
 
 def objective(
@@ -33,9 +35,11 @@ def objective(
     forward: Forward | None = None,
     wrt: str = "",
     absolute: float | None = None,
+    integral: tuple[str, ...] = (),
 ) -> Callable[[Evaluate], Objective]:
     """Turn `evaluate` into an `Objective`.
 
-    `absolute` replaces the running error bound where the definition prescribes a tolerance.
+    `absolute` replaces the running error bound where the definition prescribes a tolerance;
+    `integral` names the inputs that are arrays of integers.
     """
-    return lambda evaluate: Objective(name, source, evaluate, forward, wrt, absolute)
+    return lambda evaluate: Objective(name, source, evaluate, forward, wrt, absolute, integral)

@@ -103,6 +103,7 @@ def _nll(logits: Array, target: Array, mask: Array) -> Array:
     source="cross entropy; gradient softmax - onehot(target)",
     forward=_nll,
     wrt="logits",
+    integral=("target",),
 )
 def nll(logits: Array, target: Array, mask: Array) -> Mapping[str, Array]:
     """The mean NLL over active tokens, and its gradient."""

@@ -29,6 +29,11 @@ class Policy:
         return LEVELS.index(level) >= LEVELS.index(self.fail_on)
 
 
+def split_codes(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the codes or prefixes in options that were repeated, or hold commas."""
+    return tuple(code.strip().upper() for entry in given for code in entry.split(","))
+
+
 def choose(rules: Mapping[str, Rule], policy: Policy) -> Mapping[str, Rule]:
     """Return the rules that `policy` asks for; mandatory families are always among them.
 

@@ -1,11 +1,12 @@
 """Opening a supplement: the strict reader of evidence, with the parsers of the other wings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rlvraudit.audit.evidence.loading import load
+from rlvraudit.audit.errors import NothingToCheckError
+from rlvraudit.audit.evidence.loading import find, load
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.results.formats import parse
 
@@ -19,3 +20,21 @@ def open_supplement(folder: Path, options: Mapping[str, Any] = MappingProxyType(
         UnreadableError: `folder` can't be opened.
     """
     return load(folder, parsers=PARSERS, options=options)
+
+
+def find_supplements(paths: Iterable[Path]) -> list[Path]:
+    """Return the folders of the supplements at or below `paths`, each once.
+
+    Raises:
+        NothingToCheckError: There is none below one of them, so that a pass would not be about it.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        below = find(path)
+        if not below:
+            place = "the current folder" if path == Path() else path
+            raise NothingToCheckError(
+                f"no supplement.json below {place}.  Start one with: rlvr-audit init DIR"
+            )
+        found.update(dict.fromkeys(below))
+    return list(found)

@@ -1,8 +1,10 @@
 """Text for people: every untrusted string cleaned, laid out for a width, colour optional."""
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from shutil import get_terminal_size
+from typing import TextIO
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -20,6 +22,17 @@ class Page:
 
     width: int = 80
     colour: bool = False
+
+
+def page_of(stream: TextIO, environ: Mapping[str, str]) -> Page:
+    """Return the page that `stream` is: colour and its own width on a terminal only.
+
+    A non-empty NO_COLOR switches colour off (no-color.org), and so does a dumb terminal.
+    """
+    if not stream.isatty():
+        return Page()
+    plain = environ.get("NO_COLOR") or environ.get("TERM") == "dumb"
+    return Page(get_terminal_size((80, 24)).columns, not plain)
 
 
 def clean(text: str) -> str:

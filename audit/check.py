@@ -8,16 +8,12 @@ from typing import Any, Literal
 from rlvraudit.audit.coverage import Share, coverage
 from rlvraudit.audit.errors import Exit
 from rlvraudit.audit.evidence.intake import LIMITS
-from rlvraudit.audit.evidence.intake import LIMITS
 from rlvraudit.audit.evidence.locate import lines_of
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.policy import Policy, choose
 from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Rule, Skipped
 
 Status = Literal["passed", "failed", "skipped", "crashed"]
-LAST = ("RA002", "RA003")
-"""The rules about the engine: they report on how the others ran."""
-LONGEST_CRASH = 300
 ABOUT_RULES = ("rule-crashed", "limit-reached")
 """The slugs of rules about how the others ended; they run last."""
 
@@ -43,7 +39,6 @@ class RuleRun:
     held: tuple[Held, ...]
     skipped: tuple[str, ...]
     crashed: str = ""
-    capped: bool = False
     capped: bool = False
 
     @property

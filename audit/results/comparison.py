@@ -60,8 +60,7 @@ class Comparison:
     @property
     def reliable(self) -> bool:
         """Whether there are enough items and discordant pairs for a percentile interval."""
-        won, lost, _ = self.outcomes
-        return len(self.pairs.items) >= FEW_ITEMS and won + lost >= FEW_DISCORDANT
+        return not unreliable(self.pairs)
 
 
 def compare(
@@ -135,22 +134,27 @@ def _notes(tables: Sequence[Items], pairs: Pairs, drawn: Bootstrap) -> Iterator[
     elif len(pairs.items) < FEW_ITEMS or won + lost < FEW_DISCORDANT:
         few = "items" if len(pairs.items) < FEW_ITEMS else "discordant items"
         yield f"percentile interval unreliable with so few {few}: read the exact test"
-    if is_borderline(pairs, drawn):
+    if is_borderline(pairs.differences, drawn.ci_low, drawn.ci_high):
         yield "borderline: one lattice step of the scores would turn the verdict"
     if any(not 0 <= mean <= 1 for mean in (*pairs.baseline_means, *pairs.treatment_means)):
         yield "scores lie outside [0, 1]: they are not proportions"
     yield from _uneven(tables, pairs)
 
 
-def is_borderline(pairs: Pairs, drawn: Bootstrap) -> bool:
-    """Tell whether moving an endpoint by one lattice step would make zero enter or leave."""
-    step = lattice_step(pairs.differences)
+def unreliable(pairs: Pairs) -> bool:
+    """Tell whether items or discordant ones are too few for a percentile interval."""
+    won, lost, _ = outcomes(pairs.differences)
+    return len(pairs.items) < FEW_ITEMS or won + lost < FEW_DISCORDANT
+
+
+def is_borderline(differences: Sequence[Fraction], low: float, high: float) -> bool:
+    """Tell whether moving an end by one lattice step would make zero enter or leave."""
+    step = lattice_step(differences) * (1 + 1e-9)
     if step == 0:
         return False
-    low, high = drawn.ci_low, drawn.ci_high
     if low > 0 or high < 0:
-        return min(abs(low), abs(high)) < step * (1 + 1e-9)
-    return low + step * (1 + 1e-9) > 0 or high - step * (1 + 1e-9) < 0
+        return min(abs(low), abs(high)) < step
+    return low + step > 0 or high - step < 0
 
 
 def lattice_step(differences: Sequence[Fraction]) -> float:

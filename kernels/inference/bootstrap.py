@@ -92,10 +92,10 @@ def percentiles(confidence: float) -> tuple[float, float]:
     return float(tail), float(1 - tail)
 
 
-def resampled_means(differences: Floats, seed: int, resamples: int) -> Floats:
+def resampled_means(differences: Floats, seed: int | np.random.Generator, resamples: int) -> Floats:
     """Return the mean of each resample of `differences`, `[resamples]`.
 
-    Bit for bit `differences[default_rng(seed).integers(0, n, (resamples, n))].mean(axis=1)`.
+    A generator is drawn from where it stands. With a seed, bit for bit `differences[default_rng(seed).integers(0, n, (resamples, n))].mean(axis=1)`.
     """
     values, step = _lattice(differences)
     n, generator = differences.size, np.random.default_rng(seed)

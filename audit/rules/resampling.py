@@ -1,0 +1,221 @@
+"""Reported intervals and bootstrap p-values, redrawn under the protocol that they declare."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from rlvraudit.audit.errors import AuditError
+from rlvraudit.audit.evidence.supplement import Claim, Evidence
+from rlvraudit.audit.results.item import Items
+from rlvraudit.audit.results.pairing import Order, Pairs
+from rlvraudit.audit.rules.reported import (
+    Decimal,
+    Entry,
+    UnavailableError,
+    UnresolvedError,
+    decimal,
+    entries,
+    paired,
+    pairs_of,
+    read,
+    tables_of,
+)
+from rlvraudit.kernels.inference.bootstrap import (
+    CONFIDENCE,
+    RESAMPLES,
+    SEED,
+    Bootstrap,
+    resampled_means,
+    summarise,
+)
+from rlvraudit.kernels.inference.estimate import Floats
+
+ROUNDOFF = Fraction(2.0**-53)
+MOST_DRAWS = 2_000_000_000
+"""More draws than this are not repeated: a manifest must not be able to occupy a machine."""
+FEW_DRAWS = 4_000_000
+"""Neighbouring seeds are tried up to so many draws, which take about ten milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalCheck:
+    """A claimed interval beside its recomputation.
+
+    `order` is the item order under which it recomputes, None if under neither; `recomputed` is
+    what that order gives, or the declared one where neither does. `slack` bounds the rounding
+    of `recomputed`.
+    """
+
+    claim: Claim
+    pointer: str
+    entry: Entry
+    recomputed: Bootstrap
+    order: Order | None
+    slack: Fraction
+
+    @property
+    def ends(self) -> tuple[Decimal, Decimal]:
+        """The interval as printed."""
+        return printed_ends(self.entry)
+
+    @property
+    def declared(self) -> Order:
+        """The item order that the claim declares, canonical if it declares none."""
+        order: Order = self.entry.get("order", "id")
+        return order
+
+
+def printed_ends(entry: Entry) -> tuple[Decimal, Decimal]:
+    """Return both ends of a reported interval."""
+    low, high = ({**entry, "value": text} for text in entry["interval"])
+    return decimal(low), decimal(high)
+
+
+def recheck(evidence: Evidence) -> Iterator[IntervalCheck | tuple[Claim, str]]:
+    """Yield a check of every claimed interval, or its claim with why there is none."""
+    for claim, pointer, entry in entries(evidence, "difference"):
+        if "interval" in entry:
+            try:
+                yield check_interval(evidence, claim, pointer, entry)
+            except (UnresolvedError, UnavailableError) as error:
+                yield claim, str(error)
+
+
+def check_interval(evidence: Evidence, claim: Claim, pointer: str, entry: Entry) -> IntervalCheck:
+    """Return a claimed interval beside its recomputation.
+
+    Raises:
+        UnresolvedError: Its items can't be paired, or it takes too many draws.
+        UnavailableError: What it rests on is not there.
+    """
+    if entry.get("kind") == "relative":
+        raise UnresolvedError("a paired item bootstrap gives no interval of a relative difference")
+    ends, declared = printed_ends(entry), entry.get("order", "id")
+    orders: tuple[Order, Order] = ("id", "file") if declared == "id" else ("file", "id")
+    for order in orders:
+        pairs = pairs_of(evidence, claim, entry, order)
+        slack, drawn = rounding(pairs), redraw(pairs, entry)
+        if admits(ends, drawn, slack):
+            return IntervalCheck(claim, pointer, entry, drawn, order, slack)
+    pairs = pairs_of(evidence, claim, entry, orders[0])
+    return IntervalCheck(claim, pointer, entry, redraw(pairs, entry), None, rounding(pairs))
+
+
+def admits(ends: tuple[Decimal, Decimal], drawn: Bootstrap, slack: Fraction) -> bool:
+    """Tell whether both ends may have been printed for `drawn`."""
+    low, high = Fraction(drawn.ci_low), Fraction(drawn.ci_high)
+    return ends[0].admits(low, slack) and ends[1].admits(high, slack)
+
+
+def rounding(pairs: Pairs) -> Fraction:
+    """Return the forward error bound of a resampled mean and its interpolated quantile."""
+    largest = max(abs(d) for d in pairs.differences)
+    return (len(pairs.items) + 4) * ROUNDOFF * largest
+
+
+def redraw(pairs: Pairs, entry: Entry) -> Bootstrap:
+    """Return the bootstrap under the protocol of an entry: seed, resamples, confidence.
+
+    Raises:
+        UnresolvedError: It takes too many draws, or the confidence is none.
+    """
+    return _summary(pairs, _drawn(pairs, entry), _confidence(entry).value)
+
+
+def neighbours(pairs: Pairs, entry: Entry, field: str) -> list[Bootstrap]:
+    """Return the bootstraps with a field of the protocol one unit lower and one unit higher.
+
+    There are none for a seed where drawing them would take long.
+    """
+    stated = _confidence(entry)
+    if field == "confidence":
+        levels = (stated.value - 2 * stated.half, stated.value + 2 * stated.half)
+        drawn = _drawn(pairs, entry)
+        return [_summary(pairs, drawn, level) for level in levels if 0 < level < 1]
+    value = int(entry.get(field, SEED if field == "seed" else RESAMPLES))
+    if field == "resamples":
+        drawn = _means(pairs, entry.get("seed", SEED), value)
+        both = (drawn[: value - 1], drawn)
+        return [_summary(pairs, means, stated.value) for means in both if means.size]
+    if entry.get("resamples", RESAMPLES) * len(pairs.items) > FEW_DRAWS:
+        return []
+    return [redraw(pairs, {**entry, field: s}) for s in (value - 1, value + 1) if s >= 0]
+
+
+def _confidence(entry: Entry) -> Decimal:
+    return read(entry.get("confidence", str(CONFIDENCE)))
+
+
+def _drawn(pairs: Pairs, entry: Entry) -> Floats:
+    resamples: int = entry.get("resamples", RESAMPLES)
+    return _means(pairs, entry.get("seed", SEED), resamples)[:resamples]
+
+
+def _summary(pairs: Pairs, means: Floats, confidence: Fraction) -> Bootstrap:
+    if not 0 < confidence < 1:
+        raise UnresolvedError(f"a confidence of {float(confidence):g} is not between 0 and 1")
+    observed = float(_differences(pairs).mean())
+    return summarise(means, observed, len(pairs.items), float(confidence))
+
+
+@lru_cache(maxsize=16)
+def _means(pairs: Pairs, seed: int, resamples: int) -> Floats:
+    """Return one resampled mean more than asked for, for the neighbouring number of resamples."""
+    if resamples * len(pairs.items) > MOST_DRAWS:
+        raise UnresolvedError(f"more than {MOST_DRAWS:,} draws are not repeated")
+    return resampled_means(_differences(pairs), seed, resamples + 1)
+
+
+@lru_cache(maxsize=16)
+def _differences(pairs: Pairs) -> Floats:
+    treatment, baseline = _sides(pairs)
+    return treatment - baseline
+
+
+def _sides(pairs: Pairs) -> tuple[Floats, Floats]:
+    treatment = np.array([float(mean) for mean in pairs.treatment_means])
+    return treatment, np.array([float(mean) for mean in pairs.baseline_means])
+
+
+def pooled(evidence: Evidence, claim: Claim, entry: Entry) -> Pairs | None:
+    """Return the rows of both methods paired as if each rollout were an item, if they can be."""
+    sides = claim.value["compares"]
+    apart = tuple(_rows_as_items(table) for table in tables_of(evidence, claim, entry))
+    try:
+        return paired(apart, sides["baseline"], sides["treatment"], "file")
+    except AuditError:
+        return None
+
+
+def _rows_as_items(table: Items) -> Items:
+    keys = (k._replace(item=repr((k.item, k.seed, k.rollout))) for k in table.keys)
+    return replace(table, keys=tuple(keys))
+
+
+def variant(check: IntervalCheck, pairs: Pairs, pooled: Pairs | None) -> str:
+    """Return the sentence of the known wrong procedure that gives the printed interval."""
+    for name, drawn in _variants(check.entry, pairs, pooled):
+        if admits(check.ends, drawn, check.slack):
+            return name
+    return ""
+
+
+def _variants(entry: Entry, pairs: Pairs, pooled: Pairs | None) -> Iterator[tuple[str, Bootstrap]]:
+    drawn = redraw(pairs, entry)
+    swapped = replace(drawn, ci_low=-drawn.ci_high, ci_high=-drawn.ci_low)
+    yield "baseline minus treatment", swapped
+    if pooled is not None:
+        yield "rollouts pooled as if they were items", redraw(pooled, entry)
+    resamples, level = entry["resamples"], _confidence(entry).value
+    for reverse, name in ((False, "treatment"), (True, "baseline")):
+        generator = np.random.default_rng(entry["seed"])
+        sides = list(enumerate(_sides(pairs)))
+        means = {
+            side: resampled_means(scores, generator, resamples)
+            for side, scores in (reversed(sides) if reverse else sides)
+        }
+        unpaired = _summary(pairs, means[0] - means[1], level)
+        yield f"methods resampled independently of each other, {name} first", unpaired

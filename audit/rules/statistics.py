@@ -1,0 +1,371 @@
+"""RA5: every comparison has an uncertainty that recomputes and carries what is claimed."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from rlvraudit.audit.evidence.supplement import MANIFEST, Claim, Evidence
+from rlvraudit.audit.results.comparison import FEW_ITEMS, is_borderline, unreliable
+from rlvraudit.audit.results.pairing import Order, Pairs
+from rlvraudit.audit.rules.judgement import companion
+from rlvraudit.audit.rules.reported import (
+    UNITS,
+    Entry,
+    UnavailableError,
+    UnresolvedError,
+    discrepancy,
+    entries,
+    pairs_of,
+    read,
+    tables_of,
+)
+from rlvraudit.audit.rules.resampling import (
+    IntervalCheck,
+    admits,
+    check_interval,
+    neighbours,
+    pooled,
+    variant,
+)
+from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
+
+FEW_SEEDS = 3
+"""Fewer independent training runs than this carry no claim about a method."""
+COMPARATIVE = ("comparison", "null-result")
+
+
+@rule("RA501", "no-uncertainty")
+def no_uncertainty(evidence: Evidence) -> Iterator[Outcome]:
+    """Every comparative claim has an interval, with its method and n.
+
+    A difference without an interval can't be told from noise: with 30 items of one rollout a
+    difference of ten points has a standard error of about ten points.
+
+    Passes: a comparison that reports a difference with interval, confidence, method, seed,
+    resamples and n.
+    Fails: a comparison that reports two means, or a difference alone.
+
+    How to fix: report the difference with the interval that `rlvr-audit bootstrap` prints.
+
+    When to suppress: where the claim says in its statement that it is exploratory.
+    """
+    claims = [claim for claim in evidence.claims if _compares(claim)]
+    if not claims:
+        yield Skipped("no claim compares methods")
+    for claim in claims:
+        if any("interval" in e for _, e in claim.reported if e["quantity"] == "difference"):
+            yield Held(MANIFEST, claim.pointer)
+        else:
+            message = f"{claim.kind} claim {claim.id} reports no difference with an interval"
+            yield Problem(MANIFEST, message, claim.pointer)
+
+
+def _compares(claim: Claim) -> bool:
+    if claim.kind == "reported":
+        return False
+    return claim.kind in COMPARATIVE or "compares" in claim.value
+
+
+@rule("RA502", "interval-mismatch")
+def interval_mismatch(evidence: Evidence) -> Iterator[Outcome]:
+    """The interval recomputes under its declared protocol and seed.
+
+    A paired item bootstrap is deterministic: `default_rng(seed)` draws the same items for
+    everybody, so a printed interval can be checked to its last digit. Items are in canonical
+    order (by id); where that fails, the order of the file is tried, and the report says which
+    reproduces the interval. Known wrong procedures are named: methods resampled independently,
+    rollouts pooled as if they were items, sides exchanged, the other unit.
+
+    Passes: "0.015163" to "0.072024" for seed 1273, 10,000 resamples, 1,319 items.
+    Fails: the interval of a bootstrap that resamples the methods independently; that of
+    another seed than the one declared.
+
+    How to fix: run `rlvr-audit bootstrap` on the items with the declared seed, resamples and
+    confidence, and print what it says.
+
+    When to suppress: where the interval comes from another procedure, which then can't be
+    declared as this one.
+    """
+    seen = False
+    for claim, pointer, entry in entries(evidence, "difference"):
+        if "interval" not in entry:
+            continue
+        seen = True
+        try:
+            check = check_interval(evidence, claim, pointer, entry)
+            pairs = pairs_of(evidence, claim, entry, check.order or "id")
+            yield from _interval_outcomes(evidence, check, pairs)
+        except UnavailableError as error:
+            yield Skipped(str(error))
+        except UnresolvedError as error:
+            yield Problem(MANIFEST, str(error), f"{pointer}/interval")
+    if not seen:
+        yield Skipped("no claim reports an interval")
+
+
+def _interval_outcomes(evidence: Evidence, check: IntervalCheck, pairs: Pairs) -> Iterator[Outcome]:
+    if check.order is None:
+        yield from _wrong_ends(evidence, check, pairs)
+        return
+    if check.order != check.declared:
+        yield _other_order(check)
+    yield from _right_ends(check, pairs)
+
+
+def _right_ends(check: IntervalCheck, pairs: Pairs) -> Iterator[Held]:
+    """Yield the ends, and the fields of the protocol without whose value they would differ."""
+    drawn = (check.recomputed.ci_low, check.recomputed.ci_high)
+    for index, (end, value) in enumerate(zip(check.ends, drawn, strict=True)):
+        pinned = end.pins(Fraction(value), check.slack)
+        yield Held(MANIFEST, f"{check.pointer}/interval/{index}", numbers=pinned)
+    for field in ("confidence", "seed", "resamples"):
+        others = neighbours(pairs, check.entry, field)
+        shows = bool(others) and not any(admits(check.ends, o, check.slack) for o in others)
+        yield Held(MANIFEST, f"{check.pointer}/{field}", numbers=shows)
+
+
+def _other_order(check: IntervalCheck) -> Problem:
+    declared = "order" in check.entry
+    message = (
+        f"claim {check.claim.id}: the interval recomputes with items in {ORDERS[check.order]}, "
+        f"not in {ORDERS[check.declared]}{', which it declares' if declared else ''}"
+    )
+    pointer = f"{check.pointer}/{'order' if declared else 'interval'}"
+    return Problem(MANIFEST, message, pointer, level="warning" if declared else "note")
+
+
+ORDERS: Mapping[Order | None, str] = {"id": "canonical order", "file": "the order of the file"}
+
+
+def _wrong_ends(evidence: Evidence, check: IntervalCheck, pairs: Pairs) -> Iterator[Outcome]:
+    unit = check.entry.get("unit", "proportion")
+    drawn = check.recomputed
+    known = variant(check, pairs, pooled(evidence, check.claim, check.entry))
+    other = tuple(read(end.text, UNITS[unit]) for end in check.ends)
+    if admits((other[0], other[1]), drawn, check.slack):
+        known = f"the interval is a {UNITS[unit]}, but its unit says {unit}"
+    for index, value in enumerate((drawn.ci_low, drawn.ci_high)):
+        end = check.ends[index]
+        if not end.admits(Fraction(value), check.slack):
+            message = f"claim {check.claim.id}: the interval does not recompute in either order"
+            found = discrepancy(Fraction(value), end, check.entry, known)
+            pointer = f"{check.pointer}/interval/{index}"
+            yield Problem(MANIFEST, message, pointer, discrepancy=found)
+
+
+@rule("RA503", "too-few-seeds")
+def too_few_seeds(evidence: Evidence) -> Iterator[Outcome]:
+    """A capability claim has at least three independent seeds, and enough items.
+
+    What varies between training runs is another population than items: with one run per method
+    nothing can be said about the method, only about the two checkpoints. With fewer than 30
+    items a percentile interval covers less than it says.
+
+    Passes: a capability claim on results of seeds 42, 43 and 44 over 500 items.
+    Fails: the same on one seed, or on 8 items.
+
+    How to fix: train and evaluate with more seeds, or claim a comparison of the checkpoints.
+
+    When to suppress: where a committee has agreed to fewer; the report then says so.
+    """
+    claims = [claim for claim in evidence.claims if claim.kind == "capability"]
+    if not claims:
+        yield Skipped("no capability claim")
+    for claim in claims:
+        yield from _seeds_outcomes(evidence, claim)
+
+
+def _seeds_outcomes(evidence: Evidence, claim: Claim) -> Iterator[Outcome]:
+    try:
+        tables = tables_of(evidence, claim, {"quantity": "capability"})
+    except (UnavailableError, UnresolvedError):
+        yield Skipped("capability claims without usable item results")
+        return
+    seeds: defaultdict[str, set[str | None]] = defaultdict(set)
+    items: defaultdict[str, set[str]] = defaultdict(set)
+    for table in tables:
+        for key in table.keys:
+            seeds[key.method].add(key.seed)
+            items[key.method].add(key.item)
+    yield from _at_least(
+        claim, FEW_SEEDS, "independent seeds", {m: len(s) for m, s in seeds.items()}
+    )
+    yield from _at_least(claim, FEW_ITEMS, "items", {m: len(i) for m, i in items.items()})
+
+
+def _at_least(claim: Claim, least: int, what: str, found: Mapping[str, int]) -> Iterator[Outcome]:
+    method = min(found, key=lambda m: found[m])
+    if found[method] >= least:
+        yield Held(MANIFEST, claim.pointer)
+        return
+    message = (
+        f"capability claim {claim.id} has {found[method]} {what} of {method!r}; "
+        f"expected at least {least}"
+    )
+    yield Problem(MANIFEST, message, f"{claim.pointer}/kind")
+
+
+@rule("RA504", "seed-reuse")
+def seed_reuse(evidence: Evidence) -> Iterator[Outcome]:
+    """Runs called independent have distinct seeds.
+
+    Two runs of one recipe with one seed are one run: they agree by construction, and averaging
+    them narrows an interval without adding anything.
+
+    Passes: three receipts of one recipe with seeds 42, 43 and 44.
+    Fails: two receipts of one recipe, for different artifacts, both with seed 42.
+
+    How to fix: run again with another seed, or list the repetition as one run.
+
+    When to suppress: where the repetition is meant to show that a run is reproducible.
+    """
+    receipts = list(evidence.of_type("receipt"))
+    if len(receipts) < 2:
+        yield Skipped("fewer than two receipts")
+    first: dict[str, str] = {}
+    for document in receipts:
+        parameters = document.value["predicate"]["buildDefinition"]["externalParameters"]
+        path, run = document.artifact.path, _run(document.value)
+        earlier = first.setdefault(run, path)
+        if parameters.get("seeds") and earlier != path:
+            message = f"seeds {_seeds(parameters)} are those of {earlier}, a run of the same recipe"
+            pointer = "/predicate/buildDefinition/externalParameters/seeds"
+            yield Problem(path, message, pointer)
+        else:
+            yield Held(path)
+
+
+def _run(receipt: Mapping[str, Any]) -> str:
+    """Return what makes a run what it is: its type and everything that it was given."""
+    definition = receipt["predicate"]["buildDefinition"]
+    return repr((definition["buildType"], _sorted(definition["externalParameters"])))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return sorted((key, _sorted(part)) for key, part in value.items())
+    return value
+
+
+def _seeds(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {seed}" for name, seed in sorted(parameters["seeds"].items()))
+
+
+@rule("RA509", "zero-variance")
+def zero_variance(evidence: Evidence) -> Iterator[Outcome]:
+    """No p-value is claimed from zero variance.
+
+    Where every item has the same difference, all resamples are alike: the interval has no
+    width, and the bootstrap p-value says 1/10,001 for two wins out of two, whose exact p-value
+    is 0.5. That is no certainty, but the absence of information about variance.
+
+    Passes: an exact McNemar p-value of eight wins out of eight.
+    Fails: a bootstrap p-value, or an interval, from eight wins out of eight.
+
+    How to fix: report the exact test.
+
+    When to suppress: never.
+    """
+    seen = False
+    for claim, pointer, entry in entries(evidence, "difference", "p-value"):
+        if entry.get("test") != "paired-item-bootstrap" and "interval" not in entry:
+            continue
+        seen = True
+        try:
+            pairs = pairs_of(evidence, claim, entry)
+        except (UnavailableError, UnresolvedError):
+            yield Skipped("numbers that can't be recomputed are for RA401 and RA406")
+            continue
+        yield _variance_outcome(claim, pointer, entry, pairs)
+    if not seen:
+        yield Skipped("no bootstrap is reported")
+
+
+def _variance_outcome(claim: Claim, pointer: str, entry: Entry, pairs: Pairs) -> Outcome:
+    if len(set(pairs.differences)) > 1:
+        return Held(MANIFEST, pointer)
+    what = "an interval" if "interval" in entry else "a bootstrap p-value"
+    value = float(pairs.differences[0])
+    message = (
+        f"claim {claim.id} takes {what} from {len(pairs.items)} equal differences of {value:g}"
+    )
+    return Problem(MANIFEST, message, f"{pointer}/{'interval' if 'interval' in entry else 'value'}")
+
+
+@rule("RA511", "direction-unsupported")
+def direction_unsupported(evidence: Evidence) -> Iterator[Outcome]:
+    """A claim that one method beats another has an interval that excludes zero on that side.
+
+    "Excludes" is strict: an end at 0.000 excludes nothing. `different` needs zero outside on
+    either side, `no-difference` zero inside, and within the `margin` if one is stated. A
+    verdict that one lattice step of the scores would turn is noted as borderline. With fewer
+    than 30 items or 10 discordant ones the percentile interval is unreliable, and the exact
+    test has to agree.
+
+    Passes: `"asserts": "higher"` with an interval from 0.015 to 0.072.
+    Fails: the same with an interval from -0.004 to 0.083.
+
+    How to fix: claim what the interval carries, or evaluate on more items.
+
+    When to suppress: never; the statement can be weakened instead.
+    """
+    claims = [claim for claim in evidence.claims if "compares" in claim.value]
+    if not claims:
+        yield Skipped("no claim asserts a direction")
+    for claim in claims:
+        checks = list(_own_intervals(evidence, claim))
+        if not checks:
+            yield Skipped("directions without an interval that recomputes, which RA5 reports")
+        for check, pairs in checks:
+            yield from _direction_outcomes(claim, check, pairs)
+
+
+def _own_intervals(evidence: Evidence, claim: Claim) -> Iterator[tuple[IntervalCheck, Pairs]]:
+    for pointer, entry in claim.reported:
+        if entry["quantity"] == "difference" and "interval" in entry:
+            try:
+                check = check_interval(evidence, claim, pointer, entry)
+                yield check, pairs_of(evidence, claim, entry)
+            except (UnavailableError, UnresolvedError):
+                continue
+
+
+def _direction_outcomes(claim: Claim, check: IntervalCheck, pairs: Pairs) -> Iterator[Outcome]:
+    asserts, pointer = claim.value["compares"]["asserts"], f"{claim.pointer}/compares/asserts"
+    low, high = check.recomputed.ci_low, check.recomputed.ci_high
+    told = f"claim {claim.id} asserts {asserts}; its interval is [{low:.6g}, {high:.6g}]"
+    if not _carries(asserts, low, high):
+        yield Problem(MANIFEST, told, pointer)
+        return
+    margin = claim.value["compares"].get("margin")
+    if asserts == "no-difference" and margin and max(-low, high) > float(margin):
+        place = f"{claim.pointer}/compares/margin"
+        yield Problem(MANIFEST, f"{told}, beyond the margin of {margin}", place)
+        return
+    yield Held(MANIFEST, pointer)
+    yield from _doubts(told, pointer, asserts, check, pairs)
+
+
+def _carries(asserts: str, low: float, high: float) -> bool:
+    return {
+        "higher": low > 0,
+        "lower": high < 0,
+        "different": low > 0 or high < 0,
+        "no-difference": low <= 0 <= high,
+    }[asserts]
+
+
+def _doubts(
+    told: str, pointer: str, asserts: str, check: IntervalCheck, pairs: Pairs
+) -> Iterator[Problem]:
+    """Yield why a verdict that the interval carries is still not to be relied on."""
+    low, high = check.recomputed.ci_low, check.recomputed.ci_high
+    alpha = 1 - float(check.entry["confidence"])
+    exact = companion(pairs).p_value
+    if asserts != "no-difference" and unreliable(pairs) and exact > alpha:
+        message = f"{told}, unreliable with so few; the exact p is {exact:.2g}"
+        yield Problem(MANIFEST, message, pointer, level="warning")
+    elif is_borderline(pairs.differences, low, high):
+        message = f"{told}: borderline, one lattice step of the scores would turn the verdict"
+        yield Problem(MANIFEST, message, pointer, level="note")

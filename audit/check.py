@@ -16,6 +16,9 @@ from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Rule, Skip
 Status = Literal["passed", "failed", "skipped", "crashed"]
 ABOUT_RULES = ("rule-crashed", "limit-reached")
 """The slugs of rules about how the others ended; they run last."""
+UNREAD = ("parse-error", "schema-violation", "unknown-artifact-type", "unsupported-format")
+"""The slugs of faults that leave a document out, so that no other rule looks at it."""
+LONGEST_CRASH = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,18 @@ class Audit:
         return tuple(sorted((f for run in self.runs for f in run.findings), key=_place))
 
     @property
+    def incomplete(self) -> bool:
+        """Whether something was not looked at, so that no pass is possible.
+
+        A cap was reached, a file could not be opened, a rule crashed, or a document was left out
+        because of a fault that no chosen rule reports.
+        """
+        told = {run.rule.slug for run in self.runs}
+        unread = any(f.slug in UNREAD and f.slug not in told for f in self.evidence.faults)
+        broken = any(run.crashed or run.capped for run in self.runs)
+        return self.evidence.incomplete or unread or broken
+
+    @property
     def exit(self) -> Exit:
         """The exit status of the rule catalogue.
 
@@ -73,7 +88,7 @@ class Audit:
         """
         if any(f.rule.slug == "nothing-to-check" for f in self.findings):
             return Exit.NOTHING_TO_CHECK
-        if self.evidence.incomplete or any(r.crashed or r.capped for r in self.runs):
+        if self.incomplete:
             return Exit.INCOMPLETE
         if any(self.policy.fails(f.level) for f in self.findings):
             return Exit.FINDINGS
@@ -116,7 +131,7 @@ def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
         capped = _take(rule, evidence, outcomes)
         crashed = "" if outcomes else "it looked at nothing and did not say why"
     except Exception as error:  # whatever it is, it is a finding about the rule
-        crashed = f"{type(error).__name__}: {error}"
+        crashed = f"{type(error).__name__}: {error}"[:LONGEST_CRASH]
     return RuleRun(
         rule,
         tuple(

@@ -77,6 +77,21 @@ def test_a_cap_that_was_reached_leaves_the_audit_incomplete() -> None:
     assert audit(rule("RA401", Held("a")), faults=(fault,)).exit is Exit.INCOMPLETE
 
 
+@pytest.mark.parametrize("slug", ["parse-error", "schema-violation", "unsupported-format"])
+def test_a_document_that_was_left_out_is_no_pass_where_the_rule_that_says_so_is_not_run(
+    slug: str,
+) -> None:
+    fault = Fault(slug, "trace.json", "not JSON")
+    telling = rule("RA201", Held("a"), slug=slug)
+    assert audit(rule("RA401", Held("a")), faults=(fault,)).exit is Exit.INCOMPLETE
+    assert audit(rule("RA401", Held("a")), telling, faults=(fault,)).exit is Exit.PASSED
+
+
+def test_a_fault_that_leaves_nothing_out_may_be_ignored() -> None:
+    fault = Fault("unknown-field", "trace.json", "colour is unknown")
+    assert audit(rule("RA401", Held("a")), faults=(fault,)).exit is Exit.PASSED
+
+
 @pytest.mark.parametrize(
     ("level", "fail_on", "strict", "expected"),
     [

@@ -8,7 +8,7 @@ from typing import Any
 from rlvraudit import __version__
 from rlvraudit.audit.check import Audit, Finding, RuleRun
 from rlvraudit.audit.coverage import Share, whole
-from rlvraudit.audit.errors import Exit, worst
+from rlvraudit.audit.errors import worst
 from rlvraudit.audit.reports.report import report
 from rlvraudit.audit.reports.terminal import Page
 
@@ -108,5 +108,5 @@ def _summary(audit: Audit) -> Mapping[str, Any]:
     return {
         "findings": {level: levels[level] for level in ("error", "warning", "note")},
         "rules": {word: status[word] for word in ("passed", "failed", "skipped", "crashed")},
-        "incomplete": audit.exit is Exit.INCOMPLETE,
+        "incomplete": audit.incomplete,
     }

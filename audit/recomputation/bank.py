@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from rlvraudit.audit.recomputation.recomputed import Recomputed, Unrecomputable
+from rlvraudit.audit.recomputation.recomputed import Result, Wrong
 from rlvraudit.audit.recomputation.workbench import Workbench
 from rlvraudit.kernels.bounds import Ball
 from rlvraudit.kernels.objectives.prototypes import audit_selection
-
-Result = Recomputed | Unrecomputable
 
 
 def selection(work: Workbench) -> Iterator[Result]:
@@ -34,7 +32,7 @@ def selection(work: Workbench) -> Iterator[Result]:
         for misfit in audit.misfits:
             place = work.at(f"{pointer}/indices/{misfit.position}")
             reason = f"candidate {misfit.index} is no farthest point: {misfit.reason}"
-            yield Unrecomputable("RA413", place, reason)
+            yield Wrong("RA413", place, reason)
         if not wrong:
             yield from _distances(work, pointer, entry, embeddings[position])
 
@@ -50,7 +48,7 @@ def _distances(work: Workbench, pointer: str, entry: Any, embeddings: Any) -> It
             yield work.number("RA413", "distance of a prototype", at, nearest[place - 1])
         elif entry["distances"][0] is not None:
             reason = "the first prototype has no distance; expected null"
-            yield Unrecomputable("RA413", work.at(at), reason)
+            yield Wrong("RA413", work.at(at), reason)
 
 
 def nearest_before(vectors: Ball) -> list[Ball]:

@@ -9,12 +9,10 @@ import numpy as np
 from rlvraudit.audit.evidence.tar_trace import TERMS
 from rlvraudit.audit.implementations.variants import VARIANTS
 from rlvraudit.audit.recomputation.model import alive
-from rlvraudit.audit.recomputation.recomputed import Recomputed, Unrecomputable
+from rlvraudit.audit.recomputation.recomputed import Result, Wrong
 from rlvraudit.audit.recomputation.workbench import Workbench
 from rlvraudit.audit.runs.tar_recipe import initial_parameters
 from rlvraudit.kernels.objectives import OBJECTIVES
-
-Result = Recomputed | Unrecomputable
 
 
 def replay(work: Workbench) -> Iterator[Result]:
@@ -100,7 +98,7 @@ def advantages(work: Workbench) -> Iterator[Result]:
         ]
         for position, group in zip(work.trace.accepted(index), results, strict=True):
             if group["zero_variance"]:
-                yield Unrecomputable(
+                yield Wrong(
                     "RA418",
                     work.at(f"/updates/{index}/attempts/{position}/accepted"),
                     "a zero-variance group carries no signal, and this one was used",
@@ -215,15 +213,13 @@ def digests(work: Workbench) -> Iterator[Result]:
     for index, update in enumerate(work.updates):
         for name, digest in zip(("before", "after"), digests[index : index + 2], strict=True):
             if update[f"parameters_{name}"] != digest:
-                yield Unrecomputable(
+                yield Wrong(
                     "RA419",
                     work.at(f"/updates/{index}/parameters_{name}"),
-                    f"the parameters recorded there have the SHA-256 {digest}",
+                    f"another digest than the recorded parameters have: {digest}",
                 )
         if digests[index] == digests[index + 1] or not update["gradient_norm"]["total"] > 0:
-            yield Unrecomputable(
-                "RA419", work.at(f"/updates/{index}"), "the update changed no parameter"
-            )
+            yield Wrong("RA419", work.at(f"/updates/{index}"), "the update changed no parameter")
 
 
 def padding(work: Workbench) -> Iterator[Result]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from rlvraudit.audit.recomputation.model import Integers, expected_tokens
-from rlvraudit.audit.recomputation.recomputed import Recomputed, Unrecomputable
+from rlvraudit.audit.recomputation.recomputed import Recomputed, Result
 from rlvraudit.audit.recomputation.workbench import Workbench
 from rlvraudit.audit.runs.tar_recipe import (
     attempt_prompt,
@@ -17,8 +17,6 @@ from rlvraudit.audit.runs.tar_recipe import (
 from rlvraudit.kernels import gru
 from rlvraudit.kernels.bounds import Ball
 from rlvraudit.kernels.objectives import OBJECTIVES
-
-Result = Recomputed | Unrecomputable
 
 
 def samples(work: Workbench) -> Iterator[Result]:

@@ -40,9 +40,20 @@ class Recomputed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unrecomputable:
-    """A quantity that can't be recomputed, because its inputs are not what they must be."""
+class Wrong:
+    """Something recorded at a place that is wrong whatever its value; `message` says what."""
 
     rule: str
     place: Place
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Omitted:
+    """What was not recomputed for one rule, because of something that another rule reports."""
+
+    rule: str
     reason: str
+
+
+Result = Recomputed | Wrong | Omitted

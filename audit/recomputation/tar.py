@@ -12,11 +12,10 @@ import numpy as np
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.evidence.tar_trace import TarTrace, misfits, tar_traces
 from rlvraudit.audit.recomputation import bank, losses, policy
-from rlvraudit.audit.recomputation.recomputed import Recomputed, Unrecomputable
+from rlvraudit.audit.recomputation.recomputed import Omitted, Result, Wrong
 from rlvraudit.audit.recomputation.workbench import Workbench
 from rlvraudit.kernels.arrays import InvalidInputError
 
-Result = Recomputed | Unrecomputable
 Part = Callable[[Workbench], Iterator[Result]]
 
 RECORDED_PARTS: tuple[tuple[str, Part], ...] = (
@@ -74,4 +73,7 @@ def _part(rule: str, part: Part, work: Workbench) -> Iterator[Result]:
     try:
         yield from part(work)
     except InvalidInputError as error:
-        yield Unrecomputable(rule, work.at(""), str(error))
+        if error.argument.startswith("logp"):
+            yield Omitted(rule, "a log-probability is invalid (RA417)")
+        else:
+            yield Wrong(rule, work.at(""), f"it can't be recomputed: {error}")

@@ -5,24 +5,26 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from rlvraudit.audit.recomputation.recomputed import Recomputed, Unrecomputable
-from rlvraudit.audit.rules.rule import Discrepancy, Held, Outcome, Problem
+from rlvraudit.audit.recomputation.recomputed import Omitted, Recomputed, Result, Wrong
+from rlvraudit.audit.rules.rule import Discrepancy, Held, Outcome, Problem, Skipped
 
 Floats = NDArray[np.float64]
 NOTICED = 1e-3
 """A number counts as recomputed where a relative change of this size would have been noticed."""
 
 
-def outcomes(results: Iterable[Recomputed | Unrecomputable], rule: str) -> Iterator[Outcome]:
+def outcomes(results: Iterable[Result], rule: str) -> Iterator[Outcome]:
     """Yield what a rule says of the results that belong to it."""
     for result in results:
         if result.rule != rule:
             continue
-        if isinstance(result, Unrecomputable):
-            reason = f"it can't be recomputed: {result.reason}"
-            yield Problem(result.place.path, reason, result.place.pointer)
-        else:
-            yield from _compare(result)
+        match result:
+            case Recomputed():
+                yield from _compare(result)
+            case Wrong():
+                yield Problem(result.place.path, result.message, result.place.pointer)
+            case Omitted():
+                yield Skipped(result.reason)
 
 
 def _compare(result: Recomputed) -> Iterator[Outcome]:
@@ -53,11 +55,18 @@ def _problem(
         f"{message}: {variant}" if variant else message,
         result.place.pointer + index,
         discrepancy=Discrepancy(
-            repr(float(recorded[at])),
-            repr(float(expected[at])),
+            shown(recorded[at]),
+            shown(expected[at]),
             f"{float(bound[at]):.2g}",
             variant,
         ),
+    )
+
+
+def shown(number: np.float64) -> str:
+    """Return a number as its JSON would have it: whole ones without a point."""
+    return (
+        str(int(number)) if number == int(number) and abs(number) < 2**53 else repr(float(number))
     )
 
 

@@ -3,11 +3,15 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from rlvraudit.audit.runs.documents import dump
-from rlvraudit.audit.runs.tar_recipe import TarSettings
+from rlvraudit.audit.runs.receipt import Checkout, build_receipt
+from rlvraudit.audit.runs.tar_recipe import BUILD_TYPE, RECIPE, TarSettings
+from rlvraudit.kernels.objectives import replay
 
 SMALL = TarSettings(
     prompts=((1, 2), (3, 1)),
@@ -22,6 +26,7 @@ SMALL = TarSettings(
     group_size=4,
 )
 SEED = 7
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def small_trace() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -83,3 +88,30 @@ def manifest(
         "artifacts": artifacts,
         "claims": [claim],
     }
+
+
+def receipt_of(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return a receipt of `files`, as the run writes one from a clean checkout."""
+    moment = datetime(2026, 11, 1, 10, tzinfo=UTC)
+    source = Path(replay.__file__).resolve()
+    name = source.relative_to(source.parents[2]).as_posix()
+    code = Checkout(source.parents[2], COMMIT, "clean", frozenset({name}))
+    with patch("rlvraudit.audit.runs.receipt.checkout", lambda _: code):
+        return build_receipt(
+            build_type=BUILD_TYPE,
+            entrypoint=f"rlvr-audit run tar --seeds {SEED} --device cpu",
+            recipe=RECIPE,
+            seeds={"run": SEED},
+            device_requested="cpu",
+            device_kind="cpu",
+            device_model="x86_64",
+            budget={"steps": SMALL.updates},
+            dtype="float64",
+            sources=[source],
+            subjects=files,
+            started=moment,
+            finished=moment,
+            cost={"generated_tokens": 1},
+            level="L1",
+            versions={"python": "3.11.7", "numpy": "2.4.6", "torch": "2.13.0"},
+        )

@@ -244,11 +244,25 @@ def reported_as_measured(evidence: Evidence) -> Iterator[Outcome]:
     When to suppress: never; a reviewer cannot switch it off.
     """
     types = {artifact.path: artifact.type for artifact in evidence.artifacts}
+    yield from _sources(evidence)
     if not evidence.claims:
         yield Skipped("no claims")
     for claim in evidence.claims:
         problems = tuple(_mixed_up(claim, types))
         yield from problems or (Held(MANIFEST, claim.pointer),)
+
+
+def _sources(evidence: Evidence) -> Iterator[Outcome]:
+    """Say of each quoted number whether it names its place in the paper in words or a page."""
+    for document in evidence.of_type("paper-results"):
+        path = document.artifact.path
+        for index, result in enumerate(document.value["results"]):
+            pointer = f"/results/{index}/source"
+            if any(str(place).strip() for place in result["source"].values()):
+                yield Held(path, pointer)
+            else:
+                message = f"{result['what']} has a blank source; expected its place in the paper"
+                yield Problem(path, message, pointer)
 
 
 def _mixed_up(claim: Claim, types: Mapping[str, str]) -> Iterator[Problem]:

@@ -18,6 +18,8 @@ COMPARES = {"treatment": "tapo", "baseline": "grpo", "asserts": "higher"}
 DIFFERENCE = {"quantity": "difference", "artifact": "items.csv", "value": "0.1", "n": 2}
 QUOTE = {"quantity": "quote", "artifact": "paper.json", "pointer": "/results/0", "value": "41.0"}
 
+PAPER = {"results": [{"what": "Avg@8 of TAPO", "value": "41.0", "source": {"table": "Table 1"}}]}
+
 
 def items(*methods: str) -> Items:
     keys = tuple(Key(method, None, str(i), None) for method in methods for i in range(2))
@@ -121,7 +123,7 @@ def test_a_mechanism_contract_is_of_level_zero_by_definition() -> None:
 
 def test_a_quotation_needs_no_level() -> None:
     quoted = claim("reported", evidence=["paper.json"], reported=[QUOTE])
-    outcomes = list(RULES["RA601"].check(evidence(quoted, paper_results__paper={})))
+    outcomes = list(RULES["RA601"].check(evidence(quoted, paper_results__paper=PAPER)))
     assert [type(outcome) for outcome in outcomes] == [Skipped]
 
 
@@ -231,14 +233,20 @@ def test_a_trace_may_carry_a_component_claim() -> None:
     ],
 )
 def test_quotations_and_measurements_do_not_mix(made: dict[str, Any], pointer: str) -> None:
-    supplement = evidence(made, paper_results__paper={}, split_manifest__split={})
+    supplement = evidence(made, paper_results__paper=PAPER, split_manifest__split={})
     assert [place for place, _ in problems("RA608", supplement)] == [pointer]
 
 
 def test_a_quotation_from_paper_results_and_a_measurement_from_items_hold() -> None:
     quoted = claim("reported", evidence=["paper.json"], reported=[QUOTE])
-    supplement = evidence(quoted, claim(), paper_results__paper={})
+    supplement = evidence(quoted, claim(), paper_results__paper=PAPER)
     assert not problems("RA608", supplement)
+
+
+def test_a_quoted_number_names_its_place_in_the_paper() -> None:
+    blank = {"results": [*PAPER["results"], {"what": "it", "value": "1", "source": {"table": " "}}]}
+    found = problems("RA608", evidence(paper_results__paper=blank))
+    assert [place for place, _ in found] == ["/results/1/source"]
 
 
 FLAGS = {"diagnostic_only": True, "formal_comparison": False}

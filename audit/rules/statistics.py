@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Any
 
+from rlvraudit.audit.evidence.receipt import Receipt, receipts
 from rlvraudit.audit.evidence.supplement import MANIFEST, Claim, Evidence
 from rlvraudit.audit.results.comparison import FEW_ITEMS, is_borderline, unreliable
 from rlvraudit.audit.results.pairing import Order, Pairs
@@ -220,36 +220,36 @@ def seed_reuse(evidence: Evidence) -> Iterator[Outcome]:
 
     When to suppress: where the repetition is meant to show that a run is reproducible.
     """
-    receipts = list(evidence.of_type("receipt"))
-    if len(receipts) < 2:
+    known = list(receipts(evidence))
+    if len(known) < 2:
         yield Skipped("fewer than two receipts")
-    first: dict[str, str] = {}
-    for document in receipts:
-        parameters = document.value["predicate"]["buildDefinition"]["externalParameters"]
-        path, run = document.artifact.path, _run(document.value)
-        earlier = first.setdefault(run, path)
-        if parameters.get("seeds") and earlier != path:
-            message = f"seeds {_seeds(parameters)} are those of {earlier}, a run of the same recipe"
-            pointer = "/predicate/buildDefinition/externalParameters/seeds"
-            yield Problem(path, message, pointer)
+        return
+    for index, receipt in enumerate(known):
+        twin = next((other for other in known[:index] if _same_run(receipt, other)), None)
+        if twin is None:
+            yield Held(receipt.path)
         else:
-            yield Held(path)
+            seeds = ", ".join(f"{name} {seed}" for name, seed in sorted(receipt.seeds.items()))
+            message = f"seeds {seeds} are those of {twin.path}, another run of the same recipe"
+            pointer = "/predicate/buildDefinition/externalParameters/seeds"
+            yield Problem(receipt.path, message, pointer)
 
 
-def _run(receipt: Mapping[str, Any]) -> str:
-    """Return what makes a run what it is: its type and everything that it was given."""
-    definition = receipt["predicate"]["buildDefinition"]
-    return repr((definition["buildType"], _sorted(definition["externalParameters"])))
+def _same_run(one: Receipt, other: Receipt) -> bool:
+    """Tell whether two receipts are of runs that only claim to be independent.
+
+    Receipts about the same files, and those of which one builds on the other, don't.
+    """
+    asked, again = (r.predicate["buildDefinition"]["buildType"] for r in (one, other))
+    if not one.seeds or (asked, one.parameters) != (again, other.parameters):
+        return False
+    return not _made_with(one) & _made_with(other)
 
 
-def _sorted(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return sorted((key, _sorted(part)) for key, part in value.items())
-    return value
-
-
-def _seeds(parameters: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {seed}" for name, seed in sorted(parameters["seeds"].items()))
+def _made_with(receipt: Receipt) -> set[str]:
+    """Return the names of a receipt, its subjects and the receipts that it builds on."""
+    parents = {parent.name for parent in receipt.parents}
+    return {receipt.path, *parents, *(subject.name for subject in receipt.subjects)}
 
 
 @rule("RA509", "zero-variance")

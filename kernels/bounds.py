@@ -372,13 +372,13 @@ def output_bound(ball: Ball, dtype: str) -> Floats:
     return ball.radius + (0.0 if precision == ball.precision else rounding)
 
 
-def error_bound(
+def bounded_outputs(
     objective: Objective, inputs: Mapping[str, Any], params: Mapping[str, Any], dtype: str
-) -> dict[str, Floats]:
-    """Return the error allowed to each floating-point output of `objective`.
+) -> dict[str, Ball]:
+    """Return each floating-point output of `objective` in FP64, with the error allowed to it.
 
     Args:
-        objective: The objective.
+        objective: The objective; one without a tolerance of its own.
         inputs: Its inputs, as NumPy arrays; floating-point ones are exactly as given.
         params: Its parameters.
         dtype: What the inputs are computed from; gradients are rounded to it at the end.
@@ -386,10 +386,22 @@ def error_bound(
     balls = {name: _as_input(value, dtype) for name, value in inputs.items()}
     outputs = objective.evaluate(**balls, **params)
     return {
-        name: output_bound(ball, dtype) if name.startswith("grad_") else ball.radius
+        name: Ball(ball.centre, _allowed(name, ball, dtype), ball.precision)
         for name, ball in outputs.items()
         if isinstance(ball, Ball)
     }
+
+
+def error_bound(
+    objective: Objective, inputs: Mapping[str, Any], params: Mapping[str, Any], dtype: str
+) -> dict[str, Floats]:
+    """Return the error allowed to each floating-point output; see `bounded_outputs`."""
+    balls = bounded_outputs(objective, inputs, params, dtype)
+    return {name: ball.radius for name, ball in balls.items()}
+
+
+def _allowed(name: str, ball: Ball, dtype: str) -> Floats:
+    return output_bound(ball, dtype) if name.startswith("grad_") else ball.radius
 
 
 def _as_input(value: Any, dtype: str) -> Any:
@@ -398,4 +410,12 @@ def _as_input(value: Any, dtype: str) -> Any:
     return exact(array, dtype) if array.ndim == 0 or array.dtype.kind == "f" else array
 
 
-__all__ = ["FORMATS", "Ball", "Precision", "error_bound", "exact", "output_bound"]
+__all__ = [
+    "FORMATS",
+    "Ball",
+    "Precision",
+    "bounded_outputs",
+    "error_bound",
+    "exact",
+    "output_bound",
+]

@@ -16,7 +16,8 @@ class Objective:
     vectors' own name, gradients in the inputs' dtype; its parameters, unlike its inputs, are
     keyword-only. `forward`, where there is one, takes the same and returns the differentiable
     value alone, with stop-gradients where the paper has them; automatic differentiation of it
-    with respect to `wrt` must give the output `grad_<wrt>`.
+    with respect to `wrt` must give the output `grad_<wrt>`. `chain` is that gradient as the chain
+    rule adds it up, where this loses digits that the closed form keeps.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Objective:
     wrt: str = ""
     absolute: float | None = None
     integral: tuple[str, ...] = ()
+    chain: Evaluate | None = None
 
 
 def objective(
@@ -36,10 +38,13 @@ def objective(
     wrt: str = "",
     absolute: float | None = None,
     integral: tuple[str, ...] = (),
+    chain: Evaluate | None = None,
 ) -> Callable[[Evaluate], Objective]:
     """Turn `evaluate` into an `Objective`.
 
     `absolute` replaces the running error bound where the definition prescribes a tolerance;
     `integral` names the inputs that are arrays of integers.
     """
-    return lambda evaluate: Objective(name, source, evaluate, forward, wrt, absolute, integral)
+    return lambda evaluate: Objective(
+        name, source, evaluate, forward, wrt, absolute, integral, chain
+    )

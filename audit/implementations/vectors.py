@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlvraudit.audit.errors import Exit, UnreadableError
+from rlvraudit.audit.implementations.allowance import bounds
 from rlvraudit.audit.implementations.backend import Backend, backends, inputs_on, on_host
 from rlvraudit.audit.implementations.judgement import judge
 from rlvraudit.audit.implementations.vector_files import Case, VectorFile, find, read
 from rlvraudit.kernels.arrays import InvalidInputError
-from rlvraudit.kernels.bounds import error_bound
 from rlvraudit.kernels.objective import Objective
 
 Progress = Callable[[str], None]
@@ -77,10 +77,11 @@ def replay(paths: Iterable[Path], device: str = "cpu", progress: Progress | None
         if progress:
             progress(file.name)
         results.extend(replay_file(file, libraries))
-    return Replay(tuple(b.name for b in libraries), tuple(results), _not_run(files))
+    return Replay(tuple(b.name for b in libraries), tuple(results), unknown_objectives(files))
 
 
-def _not_run(files: Iterable[VectorFile]) -> tuple[NotRun, ...]:
+def unknown_objectives(files: Iterable[VectorFile]) -> tuple[NotRun, ...]:
+    """Return the files whose objective is none of ours; they are never a pass."""
     return tuple(
         NotRun(file.path, f"its objective {file.name!r} is not known here")
         for file in files
@@ -105,7 +106,7 @@ def _replay(file: VectorFile, objective: Objective, case: Case, backend: Backend
             error = "it accepts what must be refused"
         else:
             _refuse_outputs(file, case, outputs)
-            judgement = judge(outputs, case.expected, _bounds(objective, case), case.dtype)
+            judgement = judge(outputs, case.expected, bounds(objective, case), case.dtype)
             passed, worst = judgement.passed, judgement.worst
             error = judgement.fault or None
     return CaseResult(
@@ -126,12 +127,6 @@ def _run(
         return None, str(error), True
     except Exception as error:  # a crash is a failure of this case, not of the replay
         return None, f"{type(error).__name__}: {error}", False
-
-
-def _bounds(objective: Objective, case: Case) -> Mapping[str, Any]:
-    if objective.absolute is not None:
-        return dict.fromkeys(case.expected or (), objective.absolute)
-    return error_bound(objective, case.inputs, case.params, case.dtype)
 
 
 def _refuse_outputs(file: VectorFile, case: Case, outputs: Mapping[str, Any]) -> None:

@@ -114,6 +114,21 @@ def _estimate(logp_policy: Array, logp_reference: Array, mask: Array, *, estimat
     return estimate_kl(logp_policy, logp_reference, mask, estimator=estimator).value
 
 
+def _estimate_chain(
+    logp_policy: Array, logp_reference: Array, mask: Array, *, estimator: str
+) -> Mapping[str, Array]:
+    """The gradient, with k3's slope as 1 - exp(-d): the derivatives of its two terms."""
+    kl = estimate_kl(logp_policy, logp_reference, mask, estimator=estimator)
+    if estimator != "k3":
+        return {"grad_logp_policy": kl.gradient}
+    d = masked_logp(logp_policy, mask, "logp_policy")
+    d = d - masked_logp(logp_reference, mask, "logp_reference")
+    xp = namespace(d)
+    tokens = active_rows(mask, d)
+    slope = 1.0 / tokens - (xp.expm1(-d) + 1.0) / tokens
+    return {"grad_logp_policy": xp.where(mask, slope, xp.zeros_like(slope))}
+
+
 def _full(logits_policy: Array, logits_reference: Array, mask: Array) -> Array:
     return full_kl(logits_policy, logits_reference, mask).value
 
@@ -123,6 +138,7 @@ def _full(logits_policy: Array, logits_reference: Array, mask: Array) -> Array:
     source="k1, k2, k3: Schulman 2020",
     forward=_estimate,
     wrt="logp_policy",
+    chain=_estimate_chain,
 )
 def kl_estimate(
     logp_policy: Array, logp_reference: Array, mask: Array, *, estimator: str

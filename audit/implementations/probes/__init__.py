@@ -1,0 +1,1 @@
+"""Questions put to an implementation beside the test vectors, each answered by numbers."""

@@ -13,6 +13,7 @@ from rich.text import Text
 from rlvraudit import __version__
 from rlvraudit.audit.reports.terminal import Page, clean, count, indent, paint
 from rlvraudit.audit.results.comparison import Comparison, is_binary
+from rlvraudit.audit.results.pairing import exact_sum
 
 FORMAT = "rlvr-audit-comparison/1"
 SMALLEST_PRINTED = 1e-12
@@ -190,7 +191,10 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 def _means(comparison: Comparison) -> tuple[float, float]:
     pairs = comparison.pairs
     n = len(pairs.items)
-    return float(sum(pairs.baseline_means) / n), float(sum(pairs.treatment_means) / n)
+    return (
+        float(exact_sum(pairs.baseline_means) / n),
+        float(exact_sum(pairs.treatment_means) / n),
+    )
 
 
 def _proportions(comparison: Comparison) -> bool:

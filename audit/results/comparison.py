@@ -117,13 +117,14 @@ def exact_test(pairs: Pairs, protocol: Protocol = Protocol()) -> ExactTest:
 
 def is_binary(pairs: Pairs) -> bool:
     """Tell whether both methods have only zeros and ones."""
-    return {*pairs.baseline_means, *pairs.treatment_means} <= {Fraction(0), Fraction(1)}
+    means = {m.as_integer_ratio() for m in (*pairs.baseline_means, *pairs.treatment_means)}
+    return means <= {(0, 1), (1, 1)}
 
 
 def outcomes(differences: Sequence[Fraction]) -> tuple[int, int, int]:
     """Return how many differences are positive, negative and zero."""
-    won = sum(d > 0 for d in differences)
-    lost = sum(d < 0 for d in differences)
+    won = sum(d.numerator > 0 for d in differences)
+    lost = sum(d.numerator < 0 for d in differences)
     return won, lost, len(differences) - won - lost
 
 

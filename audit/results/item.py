@@ -6,6 +6,7 @@ A table is long: one row per score. Columns, with the other names that files giv
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -62,11 +63,16 @@ class Items:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods, in order of first appearance."""
-        return tuple(dict.fromkeys(key.method for key in self.keys))
+        return _methods(self)
 
     def place(self, row: int) -> str:
         """Return file and line of a row."""
         return f"{self.source}:{self.lines[row]}"
+
+
+@lru_cache(maxsize=256)
+def _methods(table: Items) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key.method for key in table.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +94,13 @@ def non_finite(tables: Sequence[Items]) -> Iterator[RowFault]:
 
 def duplicates(tables: Sequence[Items]) -> Iterator[RowFault]:
     """Yield each row that repeats the ids of an earlier one, in any of the tables."""
-    first: dict[Key, str] = {}
+    first: dict[Key, tuple[Items, int]] = {}
     for table in tables:
         for row, key in enumerate(table.keys):
-            earlier = first.setdefault(key, table.place(row))
-            if earlier != table.place(row):
-                yield RowFault(table, row, f"{key} is already at {earlier}{_hint(key)}")
+            found, earlier = first.setdefault(key, (table, row))
+            if found is not table or earlier != row:
+                problem = f"{key} is already at {found.place(earlier)}{_hint(key)}"
+                yield RowFault(table, row, problem)
 
 
 def refuse_unsound(tables: Sequence[Items]) -> None:

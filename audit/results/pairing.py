@@ -1,7 +1,7 @@
 """Pairing: which two methods, which items both have, and the exact mean of each item."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -79,11 +79,23 @@ def pair(tables: Sequence[Items], baseline: str, treatment: str, order: Order = 
     items = canonical(treated) if order == "id" else tuple(treated)
     base_means = tuple(item_mean(base[item]) for item in items)
     treated_means = tuple(item_mean(treated[item]) for item in items)
-    pairs = list(zip(treated_means, base_means, strict=True))
-    known = {(t, b): t - b for t, b in set(pairs)}
     samples = (_sample_counts(base), _sample_counts(treated))
-    differences = tuple(known[pair] for pair in pairs)
+    differences = _subtract(treated_means, base_means)
     return Pairs(baseline, treatment, items, base_means, treated_means, differences, samples)
+
+
+def _subtract(
+    minuends: Sequence[Fraction], subtrahends: Sequence[Fraction]
+) -> tuple[Fraction, ...]:
+    """Subtract one by one, each distinct pair once: fractions are slow, and few are distinct."""
+    known: dict[tuple[tuple[int, int], tuple[int, int]], Fraction] = {}
+    differences = []
+    for a, b in zip(minuends, subtrahends, strict=True):
+        pair = (a.as_integer_ratio(), b.as_integer_ratio())
+        if pair not in known:
+            known[pair] = a - b
+        differences.append(known[pair])
+    return tuple(differences)
 
 
 def _sample_counts(scores: Mapping[str, Sequence[Fraction]]) -> tuple[int, ...]:
@@ -120,7 +132,15 @@ def _rows(tables: Sequence[Items]) -> Iterator[tuple[Key, float]]:
 
 def item_mean(scores: Sequence[Fraction]) -> Fraction:
     """Return the exact mean."""
-    return scores[0] if len(scores) == 1 else sum(scores, Fraction(0)) / len(scores)
+    return scores[0] if len(scores) == 1 else exact_sum(scores) / len(scores)
+
+
+def exact_sum(fractions: Iterable[Fraction]) -> Fraction:
+    """Return the sum; fractions of one denominator are added as integers, which is quicker."""
+    numerators: defaultdict[int, int] = defaultdict(int)
+    for fraction in fractions:
+        numerators[fraction.denominator] += fraction.numerator
+    return sum((Fraction(n, d) for d, n in numerators.items()), Fraction(0))
 
 
 def _refuse_unmatched(

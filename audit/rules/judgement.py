@@ -13,7 +13,7 @@ from typing import Literal
 from rlvraudit.audit.evidence.supplement import Claim, Evidence
 from rlvraudit.audit.results.comparison import ExactTest, exact_test
 from rlvraudit.audit.results.item import Items
-from rlvraudit.audit.results.pairing import Pairs, item_mean, scores_by_item
+from rlvraudit.audit.results.pairing import Pairs, exact_sum, item_mean, scores_by_item
 from rlvraudit.audit.rules.reported import (
     UNITS,
     Decimal,
@@ -120,13 +120,14 @@ def companion(pairs: Pairs) -> ExactTest:
 def method_mean(tables: tuple[Items, ...], method: str) -> Fraction:
     """Return the mean over items of the mean over each item's rollouts and seeds."""
     scores = scores_by_item(tables, method)
-    return sum(map(item_mean, scores.values()), Fraction(0)) / len(scores)
+    return exact_sum(map(item_mean, scores.values())) / len(scores)
 
 
+@lru_cache(maxsize=64)
 def differences(pairs: Pairs) -> tuple[Fraction, Fraction | None]:
     """Return the absolute difference of the means, and the relative one where there is one."""
-    absolute = sum(pairs.differences, Fraction(0)) / len(pairs.items)
-    baseline = sum(pairs.baseline_means, Fraction(0)) / len(pairs.items)
+    absolute = exact_sum(pairs.differences) / len(pairs.items)
+    baseline = exact_sum(pairs.baseline_means) / len(pairs.items)
     return absolute, absolute / baseline if baseline else None
 
 

@@ -22,6 +22,7 @@ from rlvraudit.audit.rules.reported import (
 from rlvraudit.audit.rules.resampling import neighbours
 from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
 from rlvraudit.audit.rules.sensitivity import noticed
+from rlvraudit.audit.rules.training import trace_values
 
 STATISTICS = ("mean", "difference", "p-value")
 
@@ -36,7 +37,8 @@ def value_mismatch(evidence: Evidence) -> Iterator[Outcome]:
     the number at a JSON pointer of another artifact, or the sum, mean, minimum, maximum or
     number of positive ones there; a `quote` is the number in `paper-results`. A number that is
     out of range is for RA404, a mean that no outcomes can have for RA405, and a difference for
-    RA406.
+    RA406. In traces of runs it speaks of what no other rule owns: sampled tokens, hidden
+    states, log-probabilities, the divergence and the total loss.
 
     Passes: a mean of "0.390" over 1,319 items of which 515 are solved (0.39045).
     Fails: the same mean reported as "0.391"; the mean over all rows where items have unequal
@@ -55,8 +57,11 @@ def value_mismatch(evidence: Evidence) -> Iterator[Outcome]:
     for claim, pointer, entry in entries(evidence, "value", "quote"):
         seen = True
         yield from _looked_up(evidence, claim, pointer, entry)
+    for outcome in trace_values(evidence):
+        seen = True
+        yield outcome
     if not seen:
-        yield Skipped("no claim reports a mean, a p-value, a value or a quotation")
+        yield Skipped("no trace, and no claim reports a mean, a p-value, a value or a quotation")
 
 
 @rule("RA406", "delta-mismatch")

@@ -112,8 +112,8 @@ def admits(ends: tuple[Decimal, Decimal], drawn: Bootstrap, slack: Fraction) -> 
 
 def rounding(pairs: Pairs) -> Fraction:
     """Return the forward error bound of a resampled mean and its interpolated quantile."""
-    largest = max(abs(d) for d in pairs.differences)
-    return (len(pairs.items) + 4) * ROUNDOFF * largest
+    largest = float(np.abs(_differences(pairs)).max())
+    return (len(pairs.items) + 4) * ROUNDOFF * Fraction(largest)
 
 
 def redraw(pairs: Pairs, entry: Entry) -> Bootstrap:

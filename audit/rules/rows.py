@@ -18,6 +18,7 @@ from rlvraudit.audit.rules.reported import (
     tables_of,
 )
 from rlvraudit.audit.rules.rule import Discrepancy, Held, Outcome, Problem, Skipped, rule
+from rlvraudit.audit.rules.training import trace_layout
 
 NO_ITEMS = "no item results"
 Sample = tuple[str | None, str | None]
@@ -121,12 +122,16 @@ def group_invariant(evidence: Evidence) -> Iterator[Outcome]:
 
     Item results of one method are a rectangle of items by rollouts (and seeds). An item with
     fewer rollouts than the others had some dropped, often those that failed; a gap in the
-    numbering is the same fault for all items at once.
+    numbering is the same fault for all items at once. A trace of a run has as many updates,
+    groups, members and tokens as its settings say, and its arrays have the shapes that follow;
+    a trace that contradicts itself there is not recomputed further.
 
-    Passes: every item of a method has rollouts 0 to 4.
-    Fails: one item lacks rollout 3; every item has rollouts 0, 1 and 3.
+    Passes: every item of a method has rollouts 0 to 4; two groups of six give twelve rows.
+    Fails: one item lacks rollout 3; every item has rollouts 0, 1 and 3; a trace with five
+    members in a group of six.
 
-    How to fix: add the rollouts that are missing, scored as the protocol scores a failure.
+    How to fix: add the rollouts that are missing, scored as the protocol scores a failure;
+    record every member of every group.
 
     When to suppress: where the protocol samples items unequally on purpose, and says so.
     """
@@ -136,6 +141,7 @@ def group_invariant(evidence: Evidence) -> Iterator[Outcome]:
     for table in tables:
         problems = tuple(_uneven_groups(table))
         yield from problems or (Held(table.source),)
+    yield from trace_layout(evidence)
 
 
 def _uneven_groups(table: Items) -> Iterator[Problem]:
@@ -203,9 +209,8 @@ def duplicate_rows(evidence: Evidence) -> Iterator[Outcome]:
         yield from _rows(table.source, tuple(duplicates([table])))
     by_path = {table.source: table for table in tables}
     for claim in evidence.claims:
-        together = [by_path[path] for path in claim.evidence if path in by_path]
-        alone = {f.row for t in together for f in duplicates([t])}
-        if len(together) > 1 and not alone:
+        together = [by_path[path] for path in dict.fromkeys(claim.evidence) if path in by_path]
+        if len(together) > 1 and not any(any(duplicates([t])) for t in together):
             yield from _rows(together[-1].source, tuple(duplicates(together)))
 
 

@@ -95,7 +95,8 @@ def percentiles(confidence: float) -> tuple[float, float]:
 def resampled_means(differences: Floats, seed: int | np.random.Generator, resamples: int) -> Floats:
     """Return the mean of each resample of `differences`, `[resamples]`.
 
-    A generator is drawn from where it stands. With a seed, bit for bit `differences[default_rng(seed).integers(0, n, (resamples, n))].mean(axis=1)`.
+    With g = default_rng(seed), bit for bit `differences[g.integers(0, n, (resamples, n))]
+    .mean(axis=1)`. A generator is drawn from where it stands.
     """
     values, step = _lattice(differences)
     n, generator = differences.size, np.random.default_rng(seed)

@@ -1,7 +1,7 @@
 """A TAR trace: its JSON document together with the arrays recorded beside it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rlvraudit.audit.evidence.supplement import Evidence
 
+KINDS = {"f": "floats", "i": "integers", "b": "booleans"}
 TERMS = ("surrogate", "kl", "replay", "total")
 Numbers = NDArray[Any]
 
@@ -81,10 +82,13 @@ def misfits(trace: TarTrace) -> Iterator[Misfit]:
     yield from _counts(trace)
     yield from _indices(trace)
     expected = dict(_shapes(trace))
-    for name, (kind, shape) in expected.items():
-        yield from _array(trace, name, kind, shape)
+    wrong = [m for name, form in expected.items() for m in _array(trace, name, *form)]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more arrays do not fit)" if len(wrong) > 1 else ""
+        yield replace(wrong[0], message=wrong[0].message + more)
     for name in sorted(set(trace.tensors) - set(expected)):
-        yield Misfit(trace.tensors_path, name, "unknown array; its numbers mean nothing here")
+        message = "unknown array; its numbers mean nothing here"
+        yield Misfit(trace.tensors_path, f"/{name}", message)
 
 
 def _counts(trace: TarTrace) -> Iterator[Misfit]:
@@ -150,12 +154,16 @@ def _shapes(trace: TarTrace) -> Iterator[tuple[str, tuple[str, tuple[int, ...]]]
 def _array(trace: TarTrace, name: str, kind: str, shape: tuple[int, ...]) -> Iterator[Misfit]:
     array = trace.tensors.get(name)
     if array is None:
-        yield Misfit(trace.tensors_path, name, "missing; the document demands it")
+        yield Misfit(trace.tensors_path, f"/{name}", "missing; the document demands it")
     elif array.dtype.kind != kind or array.shape != shape:
         found = f"{array.dtype.name} of shape {array.shape}"
-        yield Misfit(trace.tensors_path, name, f"{found}; expected kind {kind!r}, shape {shape}")
+        yield Misfit(
+            trace.tensors_path,
+            f"/{name}",
+            f"{found}; the settings imply {KINDS[kind]} of shape {shape}",
+        )
     elif name.endswith(".tokens") and not _is_vocabulary(array, trace.settings["vocabulary"]):
-        yield Misfit(trace.tensors_path, name, "a token outside the vocabulary")
+        yield Misfit(trace.tensors_path, f"/{name}", "a token outside the vocabulary")
 
 
 def _is_vocabulary(tokens: Numbers, vocabulary: int) -> bool:

@@ -104,7 +104,7 @@ class Rule:
 
 
 def rule(name: str, slug: str, level: Level = "error") -> Callable[[Check], Rule]:
-    """Turn a generator function over evidence into a `Rule`; its docstring is what `explain` prints.
+    """Turn a generator over evidence into a `Rule`; its docstring is what `explain` prints.
 
     A check yields `Problem`, `Held` or `Skipped`, and at least one of them: a rule that looked
     at nothing has to say why.

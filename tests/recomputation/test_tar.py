@@ -135,7 +135,7 @@ def test_a_missing_and_an_unknown_array_are_named(tmp_path: Path) -> None:
 
     folder = write_trace(tmp_path / "supplement", *changed(rename))
     found = [o for _, o in audited(folder) if isinstance(o, Problem)]
-    assert {"update.0.gates", "update.0.replay.gate"} == {p.pointer for p in found}
+    assert {"/update.0.gates", "/update.0.replay.gate"} == {p.pointer for p in found}
 
 
 def changed(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from traces import receipt_of, small_trace, write_trace
+from traces import SMALL, receipt_of, small_trace, write_trace
 
 RULES = Path(__file__).parents[2] / "fixtures" / "rules"
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
@@ -78,15 +78,32 @@ FAILURES: dict[str, dict[str, Change]] = {
 }
 
 
+def members(document: dict[str, Any], tensors: dict[str, Any]) -> None:
+    """Declare one member more than each group has."""
+    document["settings"]["group_size"] += 1
+
+
+SHARED: dict[str, Change] = {"RA401": loss("kl", 1.001, SMALL.kl_beta), "RA407": members}
+"""Rules that other examples, of item results and claims, belong to as well."""
+
+
+def write(folder: Path, change: Change) -> None:
+    """Write one example anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    document, tensors = small_trace()
+    change(document, tensors)
+    write_trace(folder, document, tensors, receipt=receipt_of)
+
+
 def main() -> None:
     """Write every example anew."""
     for code, failures in FAILURES.items():
-        shutil.rmtree(RULES / code, ignore_errors=True)
-        write_trace(RULES / code / "pass", *small_trace(), receipt=receipt_of)
+        write(RULES / code / "pass", lambda document, tensors: None)
         for name, change in failures.items():
-            document, tensors = small_trace()
-            change(document, tensors)
-            write_trace(RULES / code / name, document, tensors, receipt=receipt_of)
+            write(RULES / code / name, change)
+    for code, change in SHARED.items():
+        write(RULES / code / "pass-trace", lambda document, tensors: None)
+        write(RULES / code / "fail-trace", change)
 
 
 if __name__ == "__main__":

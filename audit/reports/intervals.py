@@ -28,7 +28,7 @@ class Recheck:
     @property
     def wrong(self) -> int:
         """How many intervals do not recompute."""
-        return sum(not check.holds for check in self.checks)
+        return sum(check.order is None for check in self.checks)
 
     @property
     def exit(self) -> Exit:
@@ -79,9 +79,9 @@ def _interval(check: IntervalCheck) -> Mapping[str, Any]:
         "confidence": check.entry["confidence"],
         "seed": check.entry["seed"],
         "resamples": check.entry["resamples"],
-        "order": check.entry.get("order", "id"),
+        "order": check.declared,
         "order_that_reproduces": check.order,
-        "holds": check.holds,
+        "holds": check.order is not None,
     }
 
 
@@ -100,20 +100,20 @@ def _lines(recheck: Recheck) -> Iterator[RenderableType]:
 
 
 def _check(check: IntervalCheck) -> Iterator[RenderableType]:
-    word, style = ("ok", "green") if check.holds else ("differs", "bold red")
+    word, style = ("differs", "bold red") if check.order is None else ("ok", "green")
     low, high = check.entry["interval"]
     row = f"{short(check.claim.id)}   [{low}, {high}]"
     yield grid([(Text("·"), Text(row), Text(word, style))])
     entry = check.entry
-    declared = entry.get("order", "id")
+    order = check.order or check.declared
     protocol = (
         f"default_rng({entry['seed']}), {entry['resamples']:,} resamples, "
-        f"confidence {short(entry['confidence'])}, items in order of {declared}"
+        f"confidence {short(entry['confidence'])}, items in order of {order}"
     )
     recomputed = ", ".join(_recomputed(check))
     yield indent(f"recomputed [{recomputed}]   {protocol}", 5)
-    if check.holds and check.order != declared:
-        yield indent(f"the recorded interval recomputes in order of {check.order}", 5, "yellow")
+    if check.order not in (None, check.declared):
+        yield indent(f"not in the declared order, by {check.declared}", 5, "yellow")
 
 
 def _recomputed(check: IntervalCheck) -> tuple[str, str]:

@@ -161,7 +161,7 @@ PATTERNS = (
     Pattern(
         "secret",
         "a GitHub or GitLab token",
-        ("gh", "glpat-"),
+        ("gh", "github_pat_", "glpat-"),
         re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,}|glpat-[\w-]{20,})"),
     ),
     Pattern(

@@ -62,15 +62,20 @@ def _read_folder(descriptor: int, prefix: str, depth: int, reading: _Reading) ->
 
 
 def _entries(descriptor: int, prefix: str, reading: _Reading) -> list[tuple[str, int]]:
-    """Return name and mode of what is in a folder, sorted, until the cap on files."""
+    """Return name and mode of what is in a folder, sorted.
+
+    A folder that goes beyond the cap on files is left out whole: which of its files an operating
+    system lists first is chance.
+    """
     found = []
     with os.scandir(descriptor) as entries:
         for entry in entries:
             reading.seen += 1
             if reading.seen > reading.limits.files:
-                message = f"more than {reading.limits.files} files: the rest was not read"
-                reading.refuse("limit-reached", prefix or ".", message, incomplete=True)
-                break
+                message = f"more than {reading.limits.files} files: this folder was not read"
+                folder = prefix.rstrip("/") or "."
+                reading.refuse("limit-reached", folder, message, incomplete=True)
+                return []
             found.append((entry.name, entry.stat(follow_symlinks=False).st_mode))
     return sorted(found)
 

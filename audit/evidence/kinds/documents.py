@@ -29,12 +29,11 @@ def parse_document(source: Source, schema: str, unique: Keys | None = None) -> P
 
 
 def _faults(value: Any, source: Source, schema: str) -> Iterator[Fault]:
-    most = source.limits.findings
-    found = violations(value, schema, most)
+    found, more = violations(value, schema, source.limits.findings)
     for violation in found:
         slug = "unknown-field" if violation.unknown else "schema-violation"
         yield Fault(slug, source.path, violation.message, violation.pointer)
-    if len(found) >= most:
+    if more:
         yield _capped(source.path, source.limits)
 
 

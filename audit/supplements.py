@@ -22,15 +22,18 @@ def open_supplement(folder: Path, options: Mapping[str, Any] = MappingProxyType(
     return load(folder, parsers=PARSERS, options=options)
 
 
-def find_supplements(paths: Iterable[Path]) -> list[Path]:
-    """Return the folders of the supplements at or below `paths`, each once.
+def find_supplements(paths: Iterable[Path], excluded: Iterable[Path] = ()) -> list[Path]:
+    """Return the folders of the supplements at or below `paths`, each once, in order.
+
+    Those at or below an `excluded` folder are left out.
 
     Raises:
         NothingToCheckError: There is none below one of them, so that a pass would not be about it.
     """
+    left_out = tuple(excluded)
     found: dict[Path, None] = {}
     for path in paths:
-        below = find(path)
+        below = [f for f in find(path) if not any(f.is_relative_to(out) for out in left_out)]
         if not below:
             place = "the current folder" if path == Path() else path
             raise NothingToCheckError(

@@ -87,33 +87,40 @@ def _interval(check: IntervalCheck) -> Mapping[str, Any]:
 
 def _lines(recheck: Recheck) -> Iterator[RenderableType]:
     total = len(recheck.checks) + len(recheck.unchecked)
-    heading = Text(short(recheck.name), "bold")
-    yield heading.append(f"   {count(total, 'claimed interval')}", "not bold")
+    yield Text.assemble((short(recheck.name), "bold"), f"   {count(total, 'claimed interval')}")
+    protocols = {_protocol(check) for check in recheck.checks}
+    if len(protocols) == 1:
+        yield Text(protocols.pop())
     yield Text("")
     for check in recheck.checks:
-        yield from _check(check)
+        yield from _check(check, alone=bool(protocols))
     for claim, reason in recheck.unchecked:
-        yield grid([(Text("?"), Text(short(claim.id)), Text("not checked", "yellow"))])
+        yield grid([(Text("·"), Text(short(claim.id)), Text("not checked", "yellow"))])
         yield indent(short(reason, 200), 5)
-    yield Text("")
+    if total:
+        yield Text("")
     yield _verdict(recheck)
 
 
-def _check(check: IntervalCheck) -> Iterator[RenderableType]:
+def _check(check: IntervalCheck, *, alone: bool) -> Iterator[RenderableType]:
+    """Yield a claimed interval beside its recomputation, with the protocol if it is `alone`."""
     word, style = ("differs", "bold red") if check.order is None else ("ok", "green")
     low, high = check.entry["interval"]
     row = f"{short(check.claim.id)}   [{low}, {high}]"
     yield grid([(Text("·"), Text(row), Text(word, style))])
-    entry = check.entry
-    order = check.order or check.declared
-    protocol = (
-        f"default_rng({entry['seed']}), {entry['resamples']:,} resamples, "
-        f"confidence {short(entry['confidence'])}, items in order of {order}"
-    )
-    recomputed = ", ".join(_recomputed(check))
-    yield indent(f"recomputed [{recomputed}]   {protocol}", 5)
+    yield indent(f"recomputed [{', '.join(_recomputed(check))}]", 5)
+    if alone:
+        yield indent(_protocol(check), 5)
     if check.order not in (None, check.declared):
         yield indent(f"not in the declared order, by {check.declared}", 5, "yellow")
+
+
+def _protocol(check: IntervalCheck) -> str:
+    entry = check.entry
+    return (
+        f"default_rng({entry['seed']}), {entry['resamples']:,} resamples, "
+        f"confidence {short(entry['confidence'])}, by {check.order or check.declared}"
+    )
 
 
 def _recomputed(check: IntervalCheck) -> tuple[str, str]:

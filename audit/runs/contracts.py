@@ -6,24 +6,88 @@ it, and nothing about training or capability; hence the two flags.
 
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlvraudit import __version__
 from rlvraudit.audit.implementations.backend import torch_module
-from rlvraudit.audit.implementations.builtin import KernelAudit
-from rlvraudit.audit.implementations.vectors import CaseResult
+from rlvraudit.audit.implementations.builtin import KernelAudit, audit_kernels
+from rlvraudit.audit.implementations.probes.differences import SEED
+from rlvraudit.audit.implementations.vectors import CaseResult, Progress
+from rlvraudit.audit.runs.documents import dump
+from rlvraudit.audit.runs.environment import (
+    Device,
+    find_device,
+    source_files,
+    versions,
+    within_supplement,
+)
+from rlvraudit.audit.runs.output import write_once
+from rlvraudit.audit.runs.receipt import build_receipt
 from rlvraudit.kernels.objectives import OBJECTIVES
 
-FORMAT = "mechanism-contracts/1"
+FORMAT, LEVEL = "mechanism-contracts/1", "L0"
+STEM = "mechanism-contracts"
+SEEDS = {"differences": SEED}
+RECIPE = "deterministic:kernel-contracts-v1"
+BUILD_TYPE = "urn:rlvr-audit:run:kernel-contracts:v1"
+
+
+def run_contracts(
+    vectors: Path, device: str, output: Path, progress: Progress | None = None
+) -> KernelAudit:
+    """Audit the built-in kernels and write the contracts and their receipt to `output`, once.
+
+    Raises:
+        UsageError: `output` exists, or the code lies in no checkout that a receipt could name.
+        DeviceError: The device is not there.
+    """
+    below = within_supplement(output)
+    with write_once(output, RECIPE, SEEDS) as files:
+        started = datetime.now(UTC)
+        files.stage = "device"
+        found = find_device(device)
+        files.stage = "audit"
+        audit = audit_kernels(vectors, device, progress)
+        files.stage = "contracts"
+        data = dump(mechanism_contracts(audit))
+        files.write(f"{STEM}.json", data)
+        receipt = _receipt(audit, found, {str(below / f"{STEM}.json"): data}, started)
+        files.write(f"{STEM}.receipt.json", dump(receipt))
+    return audit
+
+
+def _receipt(
+    audit: KernelAudit, device: Device, subjects: Mapping[str, bytes], started: datetime
+) -> dict[str, Any]:
+    return build_receipt(
+        build_type=BUILD_TYPE,
+        entrypoint=f"rlvr-audit kernels --device {device.kind}",
+        recipe=RECIPE,
+        seeds=SEEDS,
+        device_requested=audit.device,
+        device_kind=device.kind,
+        device_model=device.model,
+        budget={},
+        dtype="float16, bfloat16, float32, float64",
+        sources=source_files("audit/implementations", "audit/runs", "kernels"),
+        subjects=subjects,
+        started=started,
+        finished=datetime.now(UTC),
+        cost={},
+        level=LEVEL,
+        versions=versions(),
+    )
 
 
 def mechanism_contracts(audit: KernelAudit) -> dict[str, Any]:
     """Return the document for a kernel audit: no time of day, no host."""
     return {
         "format": FORMAT,
-        "level": "L0",
+        "level": LEVEL,
         "diagnostic_only": True,
         "formal_comparison": False,
         "environment": _environment(audit.device),

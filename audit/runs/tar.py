@@ -1,17 +1,20 @@
 """`run tar`: train each seed, write its trace, its arrays and the receipt that binds them."""
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from rlvraudit.audit.errors import DeviceError, UsageError
-from rlvraudit.audit.evidence.supplement import MANIFEST
+from rlvraudit.audit.errors import UsageError
 from rlvraudit.audit.runs.documents import dump
+from rlvraudit.audit.runs.environment import (
+    Device,
+    find_device,
+    source_files,
+    versions,
+    within_supplement,
+)
 from rlvraudit.audit.runs.output import Output, write_once
 from rlvraudit.audit.runs.receipt import build_receipt
 from rlvraudit.audit.runs.tar_recipe import BUILD_TYPE, RECIPE, TarSettings
@@ -19,10 +22,7 @@ from rlvraudit.audit.runs.tar_recipe import BUILD_TYPE, RECIPE, TarSettings
 if TYPE_CHECKING:
     from rlvraudit.audit.runs.tar_training import Trace
 
-DEVICES = ("cpu", "cuda")
 LARGEST_SEED = 2**53 - 1
-SOURCES = ("audit/runs", "kernels")
-"""Folders of the code that a run executes; every module below them is bound by the receipts."""
 NEEDED = ("torch", "safetensors")
 
 Progress = Callable[[str], None]
@@ -69,44 +69,6 @@ def _refuse_missing() -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device that is there: "cpu" or "cuda", and its model."""
-
-    kind: str
-    model: str
-
-
-def find_device(kind: str) -> Device:
-    """Return the device of that kind.
-
-    Raises:
-        UsageError: There is no such kind.
-        DeviceError: It is not there; no other is used in its place.
-    """
-    if kind not in DEVICES:
-        raise UsageError(f"device {kind!r} is unknown; expected one of {', '.join(DEVICES)}")
-    if kind == "cpu":
-        return Device(kind, platform.processor() or platform.machine())
-    import torch
-
-    if not torch.cuda.is_available():
-        raise DeviceError("device 'cuda' was asked for, and there is no CUDA device here")
-    return Device(kind, torch.cuda.get_device_name())
-
-
-def within_supplement(output: Path) -> PurePosixPath:
-    """Return where `output` lies in the supplement around it; "." where there is none.
-
-    Receipts name their subjects relative to the supplement.
-    """
-    place = output.absolute()
-    for root in place.parents:
-        if (root / MANIFEST).is_file():
-            return PurePosixPath(place.relative_to(root).as_posix())
-    return PurePosixPath()
-
-
 def _run_seed(files: Output, seed: int, device: Device, below: PurePosixPath) -> None:
     from rlvraudit.audit.runs.tar_training import train
 
@@ -126,7 +88,7 @@ def _run_seed(files: Output, seed: int, device: Device, below: PurePosixPath) ->
         device_model=device.model,
         budget=_budget(settings),
         dtype=trace.document["dtype"],
-        sources=source_files(),
+        sources=source_files("audit/runs", "kernels"),
         subjects={str(below / name): data for name, data in parts.items()},
         started=started,
         finished=datetime.now(UTC),
@@ -165,16 +127,3 @@ def _cost(trace: "Trace") -> dict[str, int | str]:
     masks = [mask for name, mask in trace.tensors.items() if name.endswith(".mask")]
     rejected = sum(update["rejected"] for update in trace.document["updates"])
     return {"generated_tokens": int(sum(mask.sum() for mask in masks)), "rejected": rejected}
-
-
-def source_files() -> list[Path]:
-    """Return every module that a run may execute, in the checkout behind the package."""
-    package = Path(__file__).parents[2]
-    return [path.resolve() for folder in SOURCES for path in (package / folder).rglob("*.py")]
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a receipt states."""
-    packages = {"numpy": "numpy", "torch": "torch", "rlvr-audit": "rlvr-audit-toolkit"}
-    installed = {name: version(package) for name, package in packages.items()}
-    return {"python": platform.python_version(), **installed}

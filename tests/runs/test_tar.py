@@ -10,6 +10,7 @@ pytest.importorskip("torch", reason="the run trains a torch.nn.GRU")
 
 from rlvraudit.audit.errors import DeviceError, UsageError
 from rlvraudit.audit.runs import tar, tar_training
+from rlvraudit.audit.runs.environment import find_device
 from rlvraudit.audit.runs.tar_training import RunError
 
 
@@ -114,4 +115,4 @@ def test_seeds_that_are_none_repeated_or_out_of_range_are_refused(
 
 def test_an_unknown_device_is_refused() -> None:
     with pytest.raises(UsageError, match="'tpu' is unknown"):
-        tar.find_device("tpu")
+        find_device("tpu")

@@ -5,7 +5,7 @@ supplement. Digests of 64 hexadecimal digits have no such shape and never match.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
@@ -45,11 +45,25 @@ class Pattern:
     quick: re.Pattern[str] | None = None
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield every match, after the cheap tests that most texts fail."""
-        if not any(literal in text for literal in self.literals):
-            return
-        if self.quick is None or self.quick.search(text):
+        """Yield every match, looking only where a literal stands."""
+        if self.quick is None:
+            for start, end in _lines_with(text, self.literals):
+                yield from self.regex.finditer(text, start, end)
+        elif self.quick.search(text):
             yield from self.regex.finditer(text)
+
+
+def _lines_with(text: str, literals: Iterable[str]) -> list[tuple[int, int]]:
+    """Return start and end of each line that holds one of `literals`; no leak spans lines."""
+    spans = set[tuple[int, int]]()
+    for literal in literals:
+        at = text.find(literal)
+        while at >= 0:
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            spans.add((text.rfind("\n", 0, at) + 1, end))
+            at = text.find(literal, end)
+    return sorted(spans)
 
 
 REST = r"[^\s\"'<>|;,()\[\]{}]*"

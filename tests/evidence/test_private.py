@@ -89,3 +89,9 @@ def test_masked_text_does_not_hold_the_secret() -> None:
 def test_binary_data_is_searched_for_unmistakable_shapes_only() -> None:
     text = "/home/someone someone@example.org 10.0.0.12 ghp_" + "a" * 36
     assert {leak.rule for leak in leaks(text, binary=True)} == {"private-path", "secret"}
+
+
+def test_a_leak_among_many_lines_is_found_at_its_place() -> None:
+    text = "@\n" * 50 + "x\n" * 50 + "mail someone@example.org, @\n@"
+    (leak,) = leaks(text)
+    assert text[leak.start : leak.end] == "someone@example.org"

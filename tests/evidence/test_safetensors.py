@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from rlvraudit.audit.evidence.intake import Limits, MalformedError
 from rlvraudit.audit.evidence.safetensors import read
@@ -94,7 +95,7 @@ def test_a_header_above_the_cap_is_refused_unparsed() -> None:
 def test_files_of_the_reference_library_are_read_bit_for_bit(tmp_path: Path) -> None:
     numpy = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
     rng = np.random.default_rng(0)
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "f64": rng.standard_normal((3, 4)),
         "f32": rng.standard_normal(5).astype(np.float32),
         "f16": rng.standard_normal((2, 0, 3)).astype(np.float16),

@@ -51,7 +51,7 @@ HOSTILE: dict[str, tuple[bytes, str, tuple[int, int] | None]] = {
     "hexadecimal": (b"[0x10]", "", (1, 3)),
     "leading zero": (b"[01]", "", (1, 3)),
     "plus sign": (b"[+1]", "expecting value", (1, 2)),
-    "other digits": ("[١]".encode(), "expecting value", (1, 2)),
+    "other digits": ("[\u0661]".encode(), "expecting value", (1, 2)),
 }
 
 

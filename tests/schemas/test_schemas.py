@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -127,11 +128,8 @@ def test_a_sound_receipt_is_valid() -> None:
 
 
 def test_receipts_parse_with_the_library_of_in_toto() -> None:
-    statement = pytest.importorskip(
-        "in_toto_attestation.v1.statement", reason="in-toto-attestation is not installed"
-    )
-    from google.protobuf.json_format import ParseDict
-    from in_toto_attestation.v1 import statement_pb2
-
-    parsed = ParseDict(RECEIPT, statement_pb2.Statement())
+    reason = "in-toto-attestation is not installed"
+    statement = pytest.importorskip("in_toto_attestation.v1.statement", reason=reason)
+    messages = import_module("in_toto_attestation.v1.statement_pb2")
+    parsed = import_module("google.protobuf.json_format").ParseDict(RECEIPT, messages.Statement())
     statement.Statement.copy_from_pb(parsed).validate()

@@ -56,13 +56,14 @@ def test_an_existing_output_is_an_error_and_stays_as_it_is(tmp_path: Path, kind:
 
 
 def test_a_failed_run_leaves_its_failure_and_nothing_else(tmp_path: Path) -> None:
-    with (
-        pytest.raises(FloatingPointError),
-        write_once(tmp_path / "out", "it", {"run-7": 7}) as output,
-    ):
-        output.write("a.json", b"1")
-        output.stage = "update 2"
-        raise FloatingPointError("not finite, see /home/someone/log")
+    def run() -> None:
+        with write_once(tmp_path / "out", "it", {"run-7": 7}) as output:
+            output.write("a.json", b"1")
+            output.stage = "update 2"
+            raise FloatingPointError("not finite, see /home/someone/log")
+
+    with pytest.raises(FloatingPointError):
+        run()
     assert list(files(tmp_path)) == ["out/failure.json"]
     failure = json.loads((tmp_path / "out" / "failure.json").read_bytes())
     assert violations(failure, "failure", 10) == ([], False)
@@ -79,13 +80,14 @@ def test_an_interrupted_run_is_a_failed_one(tmp_path: Path) -> None:
 
 
 def test_an_output_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
-    with (
-        pytest.raises(UsageError, match="appeared meanwhile"),
-        write_once(tmp_path / "out", "it", {}) as output,
-    ):
-        output.write("a", b"ours")
-        (tmp_path / "out").mkdir()
-        (tmp_path / "out" / "a").write_bytes(b"theirs")
+    def run() -> None:
+        with write_once(tmp_path / "out", "it", {}) as output:
+            output.write("a", b"ours")
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "a").write_bytes(b"theirs")
+
+    with pytest.raises(UsageError, match="appeared meanwhile"):
+        run()
     assert files(tmp_path) == {"out/a": b"theirs"}
 
 
@@ -100,6 +102,10 @@ def test_unsafe_names_are_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_is_written_once_too(tmp_path: Path) -> None:
-    with pytest.raises(FileExistsError), write_once(tmp_path / "out", "it", {}) as output:
-        output.write("a", b"1")
-        output.write("a", b"2")
+    def run() -> None:
+        with write_once(tmp_path / "out", "it", {}) as output:
+            output.write("a", b"1")
+            output.write("a", b"2")
+
+    with pytest.raises(FileExistsError):
+        run()

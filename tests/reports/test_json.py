@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from rlvraudit import schemas
 from rlvraudit.audit.check import Audit
 from rlvraudit.audit.policy import Policy
-from rlvraudit.audit.reports import REPORTS
+from rlvraudit.audit.reports.formats import REPORTS
 from rlvraudit.audit.reports.terminal import Page
 from rlvraudit.audit.rules.rule import Discrepancy, Held, Problem, Skipped
 

@@ -5,7 +5,7 @@ import pytest
 from rich.cells import cell_len
 
 from rlvraudit.audit.check import Audit
-from rlvraudit.audit.reports import REPORTS
+from rlvraudit.audit.reports.formats import REPORTS
 from rlvraudit.audit.reports.terminal import Page
 from rlvraudit.audit.rules.rule import Discrepancy, Held, Problem, Skipped
 

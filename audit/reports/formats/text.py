@@ -11,7 +11,7 @@ from rlvraudit.audit.check import Audit, Finding
 from rlvraudit.audit.coverage import Share, whole
 from rlvraudit.audit.errors import Exit
 from rlvraudit.audit.reports.families import family_lines
-from rlvraudit.audit.reports.report import report
+from rlvraudit.audit.reports.format import report
 from rlvraudit.audit.reports.terminal import Page, count, grid, indent, paint, percent, short
 from rlvraudit.audit.rules.rule import LEVELS
 

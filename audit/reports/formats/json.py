@@ -9,7 +9,7 @@ from rlvraudit import __version__
 from rlvraudit.audit.check import Audit, Finding, RuleRun
 from rlvraudit.audit.coverage import Share, whole
 from rlvraudit.audit.errors import worst
-from rlvraudit.audit.reports.report import report
+from rlvraudit.audit.reports.format import report
 from rlvraudit.audit.reports.terminal import Page
 
 FORMAT = "rlvr-audit-report/1"

@@ -12,6 +12,8 @@ from rlvraudit.audit.rules.rule import Held, Outcome, Problem, rule
 PARAMETERS = "/predicate/buildDefinition/externalParameters"
 VERSIONS = "/predicate/runDetails/builder/version"
 FRAMEWORKS = ("torch", "jax", "numpy")
+SEEDLESS = "L0"
+"""The level of contracts on deterministic tensors: such a run may state that it has no seed."""
 
 
 @rule("RA308", "failed-run")
@@ -121,7 +123,8 @@ def seed_missing(evidence: Evidence) -> Iterator[Outcome]:
 
     A run that was given three seeds and reports two has dropped one, and nobody knows which way
     it went. Seeds in results must be among those given; each seed of a stream whose name begins
-    with `run` must appear in the results, where these state seeds.
+    with `run` must appear in the results, where these state seeds. Only a run of level L0, on
+    deterministic tensors, may have none, and says so with an empty `seeds`.
 
     Passes: `"seeds": {"run": 42}` and a trace that says seed 42.
     Fails: no seed; seeds 42, 43, 44 and item results of two of them.
@@ -142,7 +145,8 @@ def seed_missing(evidence: Evidence) -> Iterator[Outcome]:
 
 def _seeds(receipt: Receipt, evidence: Evidence) -> Iterator[str]:
     if not receipt.seeds:
-        yield "the run states no seed"
+        if not _is_deterministic(receipt):
+            yield "the run states no seed"
         return
     given = {str(seed) for seed in receipt.seeds.values()}
     due = {str(seed) for stream, seed in receipt.seeds.items() if stream.startswith("run")}
@@ -157,6 +161,11 @@ def _seeds(receipt: Receipt, evidence: Evidence) -> Iterator[str]:
     missing = due - {seed for seeds in stated.values() for seed in seeds}
     if stated and missing:
         yield f"no result of seed {', '.join(sorted(missing))}, which the run was given"
+
+
+def _is_deterministic(receipt: Receipt) -> bool:
+    """Tell whether the run says that it was given no seed, and is of a kind that needs none."""
+    return receipt.level == SEEDLESS and "seeds" in receipt.parameters
 
 
 def _stated_seeds(document: Document) -> set[str]:

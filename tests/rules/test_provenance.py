@@ -222,6 +222,17 @@ def test_seeds_given_and_seeds_found_agree(
     assert (message in found) if message else not found
 
 
+@pytest.mark.parametrize(("level", "found"), [("L0", False), ("L1", True)])
+def test_only_a_run_on_deterministic_tensors_may_have_no_seed(
+    tmp_path: Path, level: str, found: bool
+) -> None:
+    folder = copy(tmp_path)
+    with edit(folder, "receipt.json") as receipt:
+        receipt["predicate"]["buildDefinition"]["externalParameters"]["seeds"] = {}
+        receipt["predicate"]["evidence"]["level"] = level
+    assert bool(problems(folder, "RA313")) is found
+
+
 @pytest.mark.parametrize(
     ("place", "key", "code"),
     [

@@ -14,8 +14,8 @@ class Limits:
     files: int = 20_000
     depth: int = 32
     file_bytes: int = 256 * MIB
-    total_bytes: int = 1024 * MIB
-    json_bytes: int = 32 * MIB
+    total_bytes: int = 512 * MIB
+    json_bytes: int = 16 * MIB
     json_depth: int = 64
     integer_digits: int = 100
     line_bytes: int = MIB

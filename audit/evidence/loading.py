@@ -58,7 +58,7 @@ def load(
     artifacts = tuple(_artifacts(manifest))
     documents, more = _documents(artifacts, files, limits, parsers)
     return Evidence(
-        folder.name or folder.resolve().name,
+        folder.resolve().name,
         manifest,
         artifacts,
         tuple(_claims(manifest)),

@@ -121,11 +121,11 @@ PATTERNS = (
     Pattern(
         "host-identity",
         "a host or user name",
-        ("name", "NAME", "NODELIST"),
+        ("name", "NAME", "NODELIST", "USER"),
         re.compile(
-            r"\b(?:host_?name|node_?name|user_?name|log_?name|SLURM\w*NODE(?:LIST|NAME))\b"
-            r"[\"']?\s*[:=]\s*[\"']?[A-Za-z0-9][\w.-]*",
-            re.I,
+            r"[\"'](?:host_?name|node_?name|user_?name|login)[\"']\s*:\s*[\"'][^\"'\s]+"
+            r"|\b(?:host_?name|node_?name|user_?name):\s+(?!str\b|None\b|Optional\b|Any\b)\w[\w.-]*"
+            r"|\b(?:HOSTNAME|LOGNAME|USERNAME|USER|SLURM\w*(?:NODELIST|NODENAME|USER))=\w[\w.-]*",
         ),
         in_binary=False,
     ),

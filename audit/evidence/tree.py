@@ -137,9 +137,12 @@ def _file(path: str, data: bytes) -> File:
     )
 
 
-def git_blob(data: bytes) -> str:
-    """Return the id under which git keeps `data`: SHA-1 of "blob N", NUL and the bytes."""
-    digest = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
+def git_blob(data: bytes, algorithm: str = "sha1") -> str:
+    """Return the id under which git keeps `data`: the digest of "blob N", NUL and the bytes.
+
+    A repository uses SHA-1, or SHA-256 where it was made so.
+    """
+    digest = hashlib.new(algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
     digest.update(data)
     return digest.hexdigest()
 

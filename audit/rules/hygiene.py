@@ -2,11 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import PurePosixPath
 
-from rlvraudit.audit.evidence.intake import File
+from rlvraudit.audit.evidence.intake import LIMITS, File
 from rlvraudit.audit.evidence.private import Leak, leaks, masked
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
@@ -153,33 +156,48 @@ def _leaks(file: File) -> tuple[tuple[str, Problem], ...]:
 
 def _in_text(path: str, text: str) -> Iterator[tuple[str, Problem]]:
     """Search the text as it stands, and what its JSON strings say once unescaped."""
+    breaks = [match.start() for match in re.finditer("\n", text)]
     seen = set[tuple[str, int]]()
-    for leak in leaks(text):
-        line = text.count("\n", 0, leak.start) + 1
+    for leak in _bounded(leaks(text)):
+        line = bisect_left(breaks, leak.start) + 1
         seen.add((leak.what, line))
         yield leak.rule, _problem(path, leak, text, line)
-    if "\\" in text:
-        for match in ESCAPED_STRING.finditer(text):
-            if "\\" in match.group():
-                yield from _in_escaped(path, match, seen)
-
-
-def _in_escaped(
-    path: str, match: re.Match[str], seen: set[tuple[str, int]]
-) -> Iterator[tuple[str, Problem]]:
-    try:
-        plain: str = json.loads(match.group(), strict=False)
-    except ValueError:
-        return
-    line = match.string.count("\n", 0, match.start()) + 1
-    for leak in leaks(plain):
+    places, plain = _unescaped(text)
+    starts = list(accumulate((len(part) + 1 for part in plain), initial=0))
+    joined = "\n".join(plain)
+    for leak in _bounded(leaks(joined)):
+        line = bisect_left(breaks, places[bisect_right(starts, leak.start) - 1]) + 1
         if (leak.what, line) not in seen:
-            yield leak.rule, _problem(path, leak, plain, line)
+            yield leak.rule, _problem(path, leak, joined, line)
+
+
+def _bounded(found: Iterable[Leak]) -> Iterator[Leak]:
+    """Yield no more leaks of one rule than a report shows, so that none crowds out another."""
+    counts: Counter[str] = Counter()
+    for leak in found:
+        counts[leak.rule] += 1
+        if counts[leak.rule] <= LIMITS.findings + 1:
+            yield leak
+
+
+def _unescaped(text: str) -> tuple[list[int], list[str]]:
+    """Return where each JSON string with an escape begins, and what it says, on one line."""
+    places, plain = [], []
+    matches = ESCAPED_STRING.finditer(text) if "\\" in text else ()
+    for match in matches:
+        if "\\" in match.group():
+            try:
+                said = str(json.loads(match.group(), strict=False))
+            except ValueError:
+                continue
+            places.append(match.start())
+            plain.append(said.replace("\n", " "))
+    return places, plain
 
 
 def _in_binary(path: str, data: bytes) -> Iterator[tuple[str, Problem]]:
     text = b"\n".join(STRINGS.findall(data)).decode("ascii")
-    for leak in leaks(text, binary=True):
+    for leak in _bounded(leaks(text, binary=True)):
         yield leak.rule, _problem(path, leak, text, None)
 
 

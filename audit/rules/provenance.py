@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from rlvraudit.audit.evidence.kinds import KINDS
 from rlvraudit.audit.evidence.receipt import Descriptor, Receipt, receipts
 from rlvraudit.audit.evidence.supplement import Evidence
+from rlvraudit.audit.evidence.tree import git_blob
 from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Skipped, rule
 from rlvraudit.audit.rules.schema import moment
 
 NO_RECEIPT = Skipped("there is no receipt")
+SHA256_DIGITS = 64
 DEPENDENCIES = "/predicate/buildDefinition/resolvedDependencies"
 RECOMPUTABLE = ("mechanism-contracts", "item-results")
 """Anybody can produce a contract again, and claims on items need a level: a warning is enough."""
@@ -84,7 +86,10 @@ def _bound(thing: Descriptor, receipt: Receipt, evidence: Evidence) -> Outcome:
         if thing.role == "source":
             return Skipped("sources that are not shipped are bound; --repo DIR can prove them")
         return Skipped("missing files are for RA102")
-    for algorithm, found in (("sha256", file.sha256), ("gitBlob", file.git_blob)):
+    blob = file.git_blob
+    if len(thing.digest.get("gitBlob", "")) == SHA256_DIGITS and file.data is not None:
+        blob = git_blob(file.data, "sha256")
+    for algorithm, found in (("sha256", file.sha256), ("gitBlob", blob)):
         if thing.digest.get(algorithm, found) != found:
             message = f"the {algorithm} of {thing.name} is {found}; the receipt says another"
             return Problem(receipt.path, message, f"{thing.pointer}/digest/{algorithm}")

@@ -21,6 +21,7 @@ BUILDER = "urn:rlvr-audit:builder:self-attested:v1"
 CODE = "git+urn:rlvr-audit:toolkit"
 """The revision is named by its id alone: an address could name a host."""
 PROFILE = "rlvr-audit/1"
+SHA256_DIGITS = 64
 VERSIONED = (
     *("python", "numpy", "torch", "jax", "jaxlib", "array-api-compat", "rlvr-audit"),
     *("cuda", "cudnn", "driver", "triton"),
@@ -151,7 +152,8 @@ def _sources(sources: Sequence[Path], code: Checkout) -> list[dict[str, Any]]:
             "a receipt needs a source checkout, to say which code ran; the repository around "
             f"{sources[0].name} does not hold it in its commit"
         )
-    return [_source(path, name) for path, name in sorted(names.items())]
+    algorithm = "sha256" if len(code.commit) == SHA256_DIGITS else "sha1"
+    return [_source(path, name, algorithm) for path, name in sorted(names.items())]
 
 
 def _inside(sources: Sequence[Path], top: Path) -> list[Path]:
@@ -162,10 +164,10 @@ def _inside(sources: Sequence[Path], top: Path) -> list[Path]:
     return resolved
 
 
-def _source(path: Path, name: str) -> dict[str, Any]:
+def _source(path: Path, name: str, algorithm: str) -> dict[str, Any]:
     data = path.read_bytes()
     entry = _descriptor(name, data)
-    entry["digest"]["gitBlob"] = git_blob(data)
+    entry["digest"]["gitBlob"] = git_blob(data, algorithm)
     return {**entry, "annotations": {"role": "source"}}
 
 

@@ -17,6 +17,7 @@ LEAKS = {
         *("GPU-12345678-1234-1234-1234-123456789abc", "00:1a:2b:3c:4d:5e", "00-1A-2B-3C-4D-5E"),
         *("someone@login01", "someone@gpu-node-7", "me@node:~$ ls", "root@a1b2c3d4-x:/# ls"),
         *("ip-10-0-0-1", "a.ec2.internal", "hostname: node7", '"user_name": "someone"'),
+        *("SLURM_JOB_NODELIST=gpu[1-3]", "USER=someone", "{'hostname': 'node7'}"),
     ],
     "contact-or-address": [
         *("someone@example.org", "<a.b+c@x.co.uk>", "10.0.0.12", "192.168.1.1:8080", "8.8.8.8"),
@@ -43,6 +44,12 @@ LEAKS = {
 HARMLESS = [
     *("runs/tar-42.json", "https://example.org/home/page", "a/home/b", "~/x", "/updates/0/loss"),
     *("pass@8", "maj@16", "recall@top10", "model@v2-beta", "actions/checkout@v4", "x@main"),
+    *(
+        "hostname: str",
+        "hostname = socket.gethostname()",
+        'log_name="train"',
+        "node_name=node.name",
+    ),
     *("git@github.com:a/b.git", "@pytest.mark", "user @ home"),
     *("cudnn 9.1.0.70", '"cuda": "12.4.131.1"', "version 172.16.0.1"),
     *("1.2.3.4", "==10.3.0.1", "127.0.0.1", "0.0.0.0", "192.0.2.7", "198.51.100.1", "203.0.113.9"),

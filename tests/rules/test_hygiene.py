@@ -94,3 +94,11 @@ def test_ordinary_files_are_left_alone(tmp_path: Path, name: str) -> None:
     folder = copy(tmp_path)
     note(folder, "x", name)
     assert problems(folder, "RA705") == []
+
+
+def test_many_leaks_of_one_kind_do_not_hide_one_of_another(tmp_path: Path) -> None:
+    folder = copy(tmp_path)
+    note(folder, "someone@example.org\n" * 20_000 + f'"\\u0068{TOKEN[1:]}"\n')
+    assert rules_of(folder) == {"RA703", "RA704"}
+    (problem,) = problems(folder, "RA704")
+    assert problem.line == 20_001

@@ -1,5 +1,6 @@
 """RA3: what receipts say, and what a repository proves of it."""
 
+import hashlib
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,18 @@ def test_a_renewed_manifest_does_not_hide_an_edited_artifact(tmp_path: Path) -> 
     (folder / "results.csv").write_text(text.replace("q3,0", "q3,1"))
     with edit(folder, "receipt.json"):
         pass
+    assert codes(folder) == {"RA302"}
+
+
+def test_blob_ids_of_either_kind_are_compared(tmp_path: Path) -> None:
+    folder = copy(tmp_path)
+    blob = hashlib.sha256(b"blob 27\0" + (folder / "loss.py").read_bytes()).hexdigest()
+    assert (folder / "loss.py").stat().st_size == 27
+    with edit(folder, "receipt.json") as receipt:
+        dependencies(receipt)[1]["digest"]["gitBlob"] = blob
+    assert codes(folder) == set()
+    with edit(folder, "receipt.json") as receipt:
+        dependencies(receipt)[1]["digest"]["gitBlob"] = "0" * 64
     assert codes(folder) == {"RA302"}
 
 

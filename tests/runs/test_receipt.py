@@ -106,6 +106,16 @@ def test_the_state_of_the_tree_is_recorded(checkout: Path, change: str, state: s
     assert dependencies(receipt(checkout))[0]["annotations"]["tree"] == state
 
 
+def test_a_repository_of_sha256_names_its_blobs_by_sha256(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "replay.py").write_bytes(b"x = 1\n")
+    git(tmp_path, "init", "--quiet", "--object-format=sha256")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message", "Add it")
+    source = dependencies(receipt(tmp_path))[1]
+    assert source["digest"]["gitBlob"] == git(tmp_path, "rev-parse", "HEAD:kernels/replay.py")
+
+
 def test_no_hook_of_the_checkout_runs(checkout: Path, tmp_path: Path) -> None:
     script = tmp_path / "hook"
     script.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")

@@ -13,6 +13,7 @@ from rlvraudit.kernels.inference.bootstrap import (
     CONFIDENCE,
     RESAMPLES,
     SEED,
+    TIE,
     Bootstrap,
     paired_bootstrap,
 )
@@ -149,13 +150,16 @@ def unreliable(pairs: Pairs) -> bool:
 
 
 def is_borderline(differences: Sequence[Fraction], low: float, high: float) -> bool:
-    """Tell whether moving an end by one lattice step would make zero enter or leave."""
-    step = lattice_step(differences) * (1 + 1e-9)
+    """Tell whether moving an end by one lattice step would make zero enter or leave.
+
+    Zero is excluded strictly: an end that is 0 excludes nothing, but a step more would.
+    """
+    step = lattice_step(differences)
     if step == 0:
         return False
     if low > 0 or high < 0:
-        return min(abs(low), abs(high)) < step
-    return low + step > 0 or high - step < 0
+        return min(abs(low), abs(high)) <= step * (1 + TIE)
+    return -low < step * (1 - TIE) or high < step * (1 - TIE)
 
 
 def lattice_step(differences: Sequence[Fraction]) -> float:

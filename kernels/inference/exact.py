@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,8 @@ ENUMERABLE = 20
 """Non-zero differences up to which all sign patterns are tried where there is no lattice."""
 POINTS, WORK = 1 << 20, 1 << 31
 """A lattice is usable up to so many points, and so many multiplications."""
+FEW_TRIALS = 1000
+"""Binomials of no more trials than this come from exact integers, which takes a millisecond."""
 FINE = 10**12
 """Decimals finer than this are taken for rounded fractions such as 1/3."""
 
@@ -70,9 +73,13 @@ def mcnemar(treatment_only: int, baseline_only: int) -> McNemar:
 def half_binomial(trials: int) -> tuple[int, Floats]:
     """Return the weights of Binomial(trials, 1/2) that don't underflow, and where they begin.
 
-    They grow from the centre by the ratio of neighbours and are normalised at the end. Beyond
-    forty standard deviations nothing is left.
+    Weights of few trials are quotients of exact integers, rounded once. Those of many grow from
+    the centre by the ratio of neighbours and are normalised at the end; beyond forty standard
+    deviations nothing is left.
     """
+    if trials <= FEW_TRIALS:
+        counts = accumulate(range(trials), lambda c, k: c * (trials - k) // (k + 1), initial=1)
+        return 0, np.array([count / 2**trials for count in counts])
     centre = trials // 2
     first = max(0, centre - 20 * math.isqrt(trials) - 20)
     below = np.arange(centre, first, -1, dtype=np.float64)

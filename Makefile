@@ -4,7 +4,7 @@
 #   make test     the whole suite
 #   make lint     ruff and mypy
 #   make bench    speed, as ratios within one run
-#   make docs     write docs/rules.md from the rules
+#   make docs     write docs/rules.md and the outputs shown in README.md
 #   make mutate   change every number of the shipped supplement and count what is caught
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
@@ -38,9 +38,8 @@ bench: $(VENV)/full
 mutate: $(VENV)/full
 	RLVR_AUDIT_MUTATE=all $(VENV)/bin/pytest -n $(WORKERS) tests/test_mutation.py -s
 
-docs: $(VENV)/core
-	$(VENV)/bin/python -c "from rlvraudit.audit.reports.catalogue import markdown; \
-	from rlvraudit.audit.rules import RULES; print(markdown(RULES), end='')" > docs/rules.md
+docs: $(VENV)/full
+	$(VENV)/bin/python tests/support/examples.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,6 @@
 """Claimed intervals beside their recomputation, as people read them and as programs do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from rlvraudit.audit.errors import Exit
+from rlvraudit.audit.errors import Exit, NothingToCheckError
 from rlvraudit.audit.evidence.supplement import Claim, Evidence
 from rlvraudit.audit.reports.terminal import Page, count, grid, indent, paint, short
 from rlvraudit.audit.rules.reported import show
@@ -35,18 +35,28 @@ class Recheck:
         """The exit status: what could not be looked at comes before what was found."""
         if self.unchecked:
             return Exit.INCOMPLETE
-        if not self.checks:
-            return Exit.NOTHING_TO_CHECK
         return Exit.FINDINGS if self.wrong else Exit.PASSED
 
 
-def recheck_intervals(evidence: Evidence) -> Recheck:
-    """Recompute every interval that the claims of a supplement state."""
+def recheck_intervals(supplements: Iterable[Evidence]) -> list[Recheck]:
+    """Recompute every interval that the claims of supplements state.
+
+    Raises:
+        NothingToCheckError: None of them states one.
+    """
+    rechecks = [_recheck(evidence) for evidence in supplements]
+    stating = [each for each in rechecks if each.checks or each.unchecked]
+    if not stating:
+        names = ", ".join(each.name for each in rechecks)
+        raise NothingToCheckError(f"no claim of {names} states an interval")
+    return stating
+
+
+def _recheck(evidence: Evidence) -> Recheck:
     results = list(recheck(evidence))
     checks = tuple(r for r in results if isinstance(r, IntervalCheck))
-    return Recheck(
-        evidence.name, checks, tuple(r for r in results if not isinstance(r, IntervalCheck))
-    )
+    unchecked = tuple(r for r in results if not isinstance(r, IntervalCheck))
+    return Recheck(evidence.name, checks, unchecked)
 
 
 def as_text(rechecks: Sequence[Recheck], page: Page) -> str:
@@ -85,21 +95,20 @@ def _interval(check: IntervalCheck) -> Mapping[str, Any]:
     }
 
 
-def _lines(recheck: Recheck) -> Iterator[RenderableType]:
-    total = len(recheck.checks) + len(recheck.unchecked)
-    yield Text.assemble((short(recheck.name), "bold"), f"   {count(total, 'claimed interval')}")
-    protocols = {_protocol(check) for check in recheck.checks}
+def _lines(rechecked: Recheck) -> Iterator[RenderableType]:
+    total = len(rechecked.checks) + len(rechecked.unchecked)
+    yield Text.assemble((short(rechecked.name), "bold"), f"   {count(total, 'claimed interval')}")
+    protocols = {_protocol(check) for check in rechecked.checks}
     if len(protocols) == 1:
         yield Text(protocols.pop())
     yield Text("")
-    for check in recheck.checks:
+    for check in rechecked.checks:
         yield from _check(check, alone=bool(protocols))
-    for claim, reason in recheck.unchecked:
+    for claim, reason in rechecked.unchecked:
         yield grid([(Text("·"), Text(short(claim.id)), Text("not checked", "yellow"))])
         yield indent(short(reason, 200), 5)
-    if total:
-        yield Text("")
-    yield _verdict(recheck)
+    yield Text("")
+    yield _verdict(rechecked)
 
 
 def _check(check: IntervalCheck, *, alone: bool) -> Iterator[RenderableType]:
@@ -132,12 +141,10 @@ def _recomputed(check: IntervalCheck) -> tuple[str, str]:
     return low, high
 
 
-def _verdict(recheck: Recheck) -> Text:
-    if recheck.exit is Exit.NOTHING_TO_CHECK:
-        return Text("nothing to check: no claim states an interval", "yellow")
-    if recheck.exit is Exit.INCOMPLETE:
-        return Text(f"incomplete: {count(len(recheck.unchecked), 'interval')} not checked", "red")
-    if recheck.wrong:
-        told = f"{recheck.wrong} of {count(len(recheck.checks), 'interval')}"
+def _verdict(rechecked: Recheck) -> Text:
+    if rechecked.exit is Exit.INCOMPLETE:
+        return Text(f"incomplete: {count(len(rechecked.unchecked), 'interval')} not checked", "red")
+    if rechecked.wrong:
+        told = f"{rechecked.wrong} of {count(len(rechecked.checks), 'interval')}"
         return Text(f"{told} did not recompute · rlvr-audit explain RA502 says why", "bold red")
-    return Text(f"{count(len(recheck.checks), 'interval')} recomputed", "green")
+    return Text(f"{count(len(rechecked.checks), 'interval')} recomputed", "green")

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from rlvraudit.audit.errors import Exit
+from rlvraudit.audit.errors import Exit, NothingToCheckError
 from rlvraudit.audit.reports.intervals import as_document, as_text, recheck_intervals
 from rlvraudit.audit.reports.terminal import Page
 from rlvraudit.audit.supplements import open_supplement
@@ -26,13 +26,19 @@ NONE = ROOT / "rules" / "RA609" / "pass"
         (RIGHT, Exit.PASSED, "recomputed"),
         (WRONG, Exit.FINDINGS, "rlvr-audit explain RA502"),
         (NO_BASELINE, Exit.INCOMPLETE, "not checked"),
-        (NONE, Exit.NOTHING_TO_CHECK, "nothing to check"),
     ],
 )
 def test_only_intervals_that_recompute_pass(folder: Path, status: Exit, said: str) -> None:
-    rechecked = recheck_intervals(open_supplement(folder))
+    [rechecked] = recheck_intervals([open_supplement(folder)])
     assert rechecked.exit is status
     assert said in as_text([rechecked], Page()).splitlines()[-1]
+
+
+def test_supplements_that_claim_no_interval_are_nothing_to_check_unless_another_does() -> None:
+    right, none = open_supplement(RIGHT), open_supplement(NONE)
+    with pytest.raises(NothingToCheckError, match="no claim of pass states an interval"):
+        recheck_intervals([none])
+    assert len(recheck_intervals([none, right])) == 1
 
 
 def differences(items: Path) -> NDArray[np.float64]:
@@ -44,7 +50,7 @@ def differences(items: Path) -> NDArray[np.float64]:
 
 
 def test_a_wrong_interval_stands_beside_the_right_one() -> None:
-    [supplement] = as_document([recheck_intervals(open_supplement(WRONG))])["supplements"]
+    [supplement] = as_document(recheck_intervals([open_supplement(WRONG)]))["supplements"]
     [interval] = supplement["intervals"]
     drawn = differences(WRONG / "items.csv")
     indices = np.random.default_rng(1273).integers(0, drawn.size, size=(10000, drawn.size))
@@ -55,7 +61,7 @@ def test_a_wrong_interval_stands_beside_the_right_one() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-@pytest.mark.parametrize("folder", [RIGHT, WRONG, NO_BASELINE, NONE])
+@pytest.mark.parametrize("folder", [RIGHT, WRONG, NO_BASELINE])
 def test_no_line_is_wider_than_the_page(folder: Path, width: int) -> None:
-    printed = as_text([recheck_intervals(open_supplement(folder))], Page(width))
+    printed = as_text(recheck_intervals([open_supplement(folder)]), Page(width))
     assert max(map(cell_len, printed.splitlines())) <= width

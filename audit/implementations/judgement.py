@@ -108,9 +108,8 @@ def error_ratio(computed: Floats, true: Any, bound: Floats, largest: float) -> F
     """Return |computed - true| / bound; infinite where NaN, or wrong and nothing is allowed."""
     with np.errstate(all="ignore"):
         error = np.abs(computed - true)
-        ratio = np.where(bound > 0, error / bound, np.inf)
+        ratio = np.where((bound > 0) & np.isfinite(bound), error / bound, np.inf)
         overflowed = np.abs(true) + np.where(np.isfinite(bound), bound, 0.0) > largest
         right = (computed == true) | (overflowed & (computed == np.copysign(np.inf, true)))
         ratio = np.where(right | np.isnan(true), 0.0, ratio)
-        ratio = np.where(np.isfinite(bound) | (ratio == 0.0), ratio, np.inf)
     return np.where(np.isnan(ratio), np.inf, ratio).astype(np.float64)

@@ -216,7 +216,7 @@ def _refuse_unrepresentable(
     bad = np.argwhere((held != wide) & ~np.isnan(wide))
     if len(bad):
         at = tuple(int(i) for i in bad[0])
-        raise refuse(f"{name}{list(at)} is {wide[at]!r}", f"a number of {dtype}")
+        raise refuse(f"{name}{list(at)} is {float(wide[at])!r}", f"a number of {dtype}")
 
 
 def _expected(given: Any, refuse: Refuse) -> Mapping[str, Any]:

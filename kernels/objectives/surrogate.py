@@ -24,6 +24,7 @@ from rlvraudit.kernels.arrays import (
     masked_logp,
     namespace,
     number,
+    refuse_dtype,
     refuse_shape,
     stop_gradient,
     token_counts,
@@ -83,7 +84,8 @@ def tokens(logp_policy: Array, logp_old: Array, advantages: Array, mask: Array) 
 
 
 def _advantage_per_token(advantages: Array, mask: Array) -> Array:
-    if len(advantages.shape) == 2:
+    refuse_dtype(advantages, "real floating", "advantages")
+    if advantages.ndim == 2:
         return masked(advantages, mask, "advantages")
     refuse_shape(advantages, (mask.shape[0],), "advantages")
     every = namespace(mask).ones_like(mask[:, 0])

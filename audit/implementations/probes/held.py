@@ -17,6 +17,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+def _lift(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of arrays that also takes pairs; booleans come from what is held."""
+
+    def lifted(*args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(a, Held) for a in args):
+            return function(*args, **kwargs)
+        held = function(*(a.held if isinstance(a, Held) else a for a in args), **kwargs)
+        if held.dtype.kind == "b":
+            return held
+        moved = function(*(a.moved if isinstance(a, Held) else a for a in args), **kwargs)
+        return Held(held, moved)
+
+    return lifted
+
+
 class Held:
     """A held and a moved FP64 array of one shape; comparisons look at what is held."""
 
@@ -46,20 +61,21 @@ class Held:
         """Return what is held."""
         return float(self.held)
 
-
-def _lift(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of arrays that also takes pairs; booleans come from what is held."""
-
-    def lifted(*args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(a, Held) for a in args):
-            return function(*args, **kwargs)
-        held = function(*(a.held if isinstance(a, Held) else a for a in args), **kwargs)
-        if held.dtype.kind == "b":
-            return held
-        moved = function(*(a.moved if isinstance(a, Held) else a for a in args), **kwargs)
-        return Held(held, moved)
-
-    return lifted
+    __neg__ = _lift(operator.neg)
+    __add__ = _lift(operator.add)
+    __sub__ = _lift(operator.sub)
+    __mul__ = _lift(operator.mul)
+    __truediv__ = _lift(operator.truediv)
+    __radd__ = _lift(lambda a, b: b + a)
+    __rsub__ = _lift(lambda a, b: b - a)
+    __rmul__ = _lift(lambda a, b: b * a)
+    __rtruediv__ = _lift(lambda a, b: b / a)
+    __lt__ = _lift(operator.lt)
+    __le__ = _lift(operator.le)
+    __gt__ = _lift(operator.gt)
+    __ge__ = _lift(operator.ge)
+    __eq__ = _lift(operator.eq)
+    __ne__ = _lift(operator.ne)
 
 
 class HeldNamespace:
@@ -69,11 +85,3 @@ class HeldNamespace:
         """Return NumPy's `name`."""
         found = getattr(np, name)
         return _lift(found) if callable(found) and not isinstance(found, type) else found
-
-
-for _name in ("add", "sub", "mul", "truediv"):
-    _plain = getattr(operator, _name)
-    setattr(Held, f"__{_name}__", _lift(_plain))
-    setattr(Held, f"__r{_name}__", _lift(lambda a, b, plain=_plain: plain(b, a)))
-for _name in ("neg", "lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Held, f"__{_name}__", _lift(getattr(operator, _name)))

@@ -62,6 +62,11 @@ class IntervalCheck:
         return printed_ends(self.entry)
 
     @property
+    def holds(self) -> bool:
+        """Whether the interval recomputes, in whatever order."""
+        return self.order is not None
+
+    @property
     def declared(self) -> Order:
         """The item order that the claim declares, canonical if it declares none."""
         order: Order = self.entry.get("order", "id")

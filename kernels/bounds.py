@@ -278,6 +278,10 @@ class BallNamespace:
         radius = np.max(x.radius, axis=axis, keepdims=keepdims)
         return Ball(np.max(x.centre, axis=axis, keepdims=keepdims), radius, self.precision)
 
+    def vecdot(self, a: Any, b: Any, *, axis: int = -1) -> Any:
+        """Sum of products along an axis."""
+        return self.sum(self.lift(a) * self.lift(b), axis=axis)
+
     @_quiet
     def sum(self, x: Any, *, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
         """Sum in any order of the terms."""

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rlvraudit.kernels.arrays import (
     Array,
     InvalidInputError,
@@ -24,6 +26,8 @@ from rlvraudit.kernels.arrays import (
 from rlvraudit.kernels.objective import objective
 
 ROUNDOFF = 2.0**-53
+SMALLEST_SQUARE = 2.0**-900
+"""Of a vector's norm: above it, and below its reciprocal, FP64 squares are as good as exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,15 @@ class SelectionAudit:
     misfits: tuple[Misfit, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Directions:
+    """The correct candidates' vectors, `[C, D]`, scaled, and the norms of what is scaled, `[C]`."""
+
+    vectors: Array
+    norms: Array
+
+
+@np.errstate(over="ignore")
 def farthest_point(
     embeddings: Array, correct: Array, k: int = 3, start: str | int = "first"
 ) -> Prototypes:
@@ -72,16 +85,16 @@ def farthest_point(
     candidates = _correct_indices(embeddings, correct)
     wanted = min(integer(k, "k", 1), len(candidates))
     first = _first(start, candidates)
-    unit = _unit_vectors(embeddings, candidates)
+    directions = _directions(embeddings, candidates)
     xp = namespace(embeddings)
     chosen, found = [first] if wanted else [], []
-    nearest = _distances(unit, first) if wanted else unit[:, 0]
+    nearest = _distances(directions, first) if wanted else directions.norms
     for _ in range(1, wanted):
         far = xp.max(nearest)
         found.append(far)
-        tied = nearest >= far - _slack(unit.shape[1], ROUNDOFF)
+        tied = nearest >= far - _slack(embeddings.shape[1], ROUNDOFF)
         chosen.append(int(namespace(tied).argmax(namespace(tied).astype(tied, xp.int64))))
-        nearest = xp.minimum(nearest, _distances(unit, chosen[-1]))
+        nearest = xp.minimum(nearest, _distances(directions, chosen[-1]))
     undefined = [xp.ones_like(nearest[0]) * float("nan")] if wanted else []
     distances = xp.stack([*undefined, *found]) if wanted else nearest
     return Prototypes(
@@ -90,6 +103,7 @@ def farthest_point(
     )
 
 
+@np.errstate(over="ignore")
 def audit_selection(
     embeddings: Array, correct: Array, indices: Sequence[int], k: int = 3
 ) -> SelectionAudit:
@@ -105,9 +119,10 @@ def audit_selection(
     wanted = min(integer(k, "k", 1), len(candidates))
     misfits = _count_misfits(indices, wanted) + _identity_misfits(indices, candidates)
     if not misfits and indices:
-        unit = _unit_vectors(embeddings, candidates)
-        slack = _slack(unit.shape[1], _roundoff(embeddings))
-        misfits = _distance_misfits(unit, [candidates.index(i) for i in indices], indices, slack)
+        directions = _directions(embeddings, candidates)
+        rows = [candidates.index(i) for i in indices]
+        slack = _slack(embeddings.shape[1], _roundoff(embeddings))
+        misfits = _distance_misfits(directions, rows, indices, slack)
     start = "none"
     if indices:
         start = "first" if candidates and indices[0] == candidates[0] else f"index {indices[0]}"
@@ -132,19 +147,30 @@ def _first(start: str | int, candidates: list[int]) -> int:
     return candidates.index(int(start))
 
 
-def _unit_vectors(embeddings: Array, candidates: list[int]) -> Array:
-    """Return the candidates' vectors divided by their norms, `[len(candidates), D]`, in FP64."""
+def _directions(embeddings: Array, candidates: list[int]) -> _Directions:
+    """Return the candidates' vectors in FP64, scaled where their squares would leave its range."""
     xp = namespace(embeddings)
     vectors = xp.astype(embeddings[candidates, :], xp.float64)
+    squares = xp.vecdot(vectors, vectors)
+    plain = _Directions(vectors, xp.sqrt(squares))
+    largest = float(xp.finfo(compute_dtype(embeddings)).max)
+    ordinary = (squares > SMALLEST_SQUARE) & (squares < 1.0 / SMALLEST_SQUARE)
+    if bool(namespace(ordinary).all(ordinary & (plain.norms < largest))):
+        return plain
+    return _scaled_directions(vectors, candidates, largest)
+
+
+def _scaled_directions(vectors: Array, candidates: list[int], largest: float) -> _Directions:
+    """Return each vector divided by its largest component, after refusing those without one."""
+    xp = namespace(vectors)
     _refuse_rows(~xp.isfinite(vectors), vectors, candidates, "a finite number")
-    # Scaled to a largest component of 1 first: a square can neither overflow nor vanish.
-    peak = xp.max(xp.abs(vectors), axis=1, keepdims=True) if candidates else vectors[:, :1]
+    peak = xp.max(xp.abs(vectors), axis=1, keepdims=True)
     _refuse_rows(peak == 0, peak, candidates, "a vector that is not zero")
     scaled = vectors / peak
-    length = xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
-    largest = float(xp.finfo(compute_dtype(embeddings)).max)
-    _refuse_rows(peak > largest / length, peak, candidates, "a vector whose norm does not overflow")
-    return scaled / length
+    norms = xp.sqrt(xp.vecdot(scaled, scaled))
+    overflows = peak > largest / xp.reshape(norms, (-1, 1))
+    _refuse_rows(overflows, peak, candidates, "a vector whose norm does not overflow")
+    return _Directions(scaled, norms)
 
 
 def _refuse_rows(bad: Array, vectors: Array, candidates: list[int], expected: str) -> None:
@@ -157,17 +183,18 @@ def _refuse_rows(bad: Array, vectors: Array, candidates: list[int], expected: st
         raise InvalidInputError("embeddings", found, expected, at) from None
 
 
-def _distances(unit: Array, chosen: int) -> Array:
-    return 1.0 - unit @ unit[chosen, :]
+def _distances(directions: _Directions, chosen: int) -> Array:
+    vectors, norms = directions.vectors, directions.norms
+    return 1.0 - vectors @ vectors[chosen, :] / (norms * norms[chosen])
 
 
 def _slack(dimension: int, roundoff: float) -> float:
     """Return the error bound of the difference of two distances.
 
-    A component of a unit vector has relative error (D/2 + 4) u, a product of two of them and
-    the sum of D products D u more, and the products' magnitudes sum to at most 1.
+    A sum of D products has relative error (D + 2) u in terms of the products' magnitudes, which
+    sum to at most the norms' product; each norm has (D/2 + 2) u; the rest is a few roundings.
     """
-    return 2 * (2 * dimension + 9) * roundoff
+    return 2 * (2 * dimension + 12) * roundoff
 
 
 def _roundoff(embeddings: Array) -> float:
@@ -199,17 +226,17 @@ def _identity_misfits(indices: Sequence[int], candidates: list[int]) -> tuple[Mi
 
 
 def _distance_misfits(
-    unit: Array, rows: list[int], indices: Sequence[int], slack: float
+    directions: _Directions, rows: list[int], indices: Sequence[int], slack: float
 ) -> tuple[Misfit, ...]:
-    xp = namespace(unit)
+    xp = namespace(directions.norms)
     misfits = []
-    nearest = _distances(unit, rows[0])
+    nearest = _distances(directions, rows[0])
     for position, row in enumerate(rows[1:], start=1):
         far, here = float(xp.max(nearest)), float(nearest[row])
         if here < far - slack:
             reason = f"its distance is {here:.9g}, the largest one {far:.9g}, bound {slack:.2g}"
             misfits.append(Misfit(position, indices[position], reason))
-        nearest = xp.minimum(nearest, _distances(unit, row))
+        nearest = xp.minimum(nearest, _distances(directions, row))
     return tuple(misfits)
 
 

@@ -1,7 +1,7 @@
 """A comparison of two methods as people read it, and as programs do."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,8 @@ def as_document(comparison: Comparison) -> Mapping[str, Any]:
         "baseline": pairs.baseline,
         "treatment": pairs.treatment,
         "n": len(pairs.items),
-        "scores_per_item": dict(zip(("baseline", "treatment"), map(list, pairs.samples))),  # noqa: B905
-        "mean": dict(zip(("baseline", "treatment"), _means(comparison), strict=True)),
+        "scores_per_item": _by_side([list(counts) for counts in pairs.samples]),
+        "mean": _by_side(_means(comparison)),
         "difference": drawn.difference,
         "interval": [drawn.ci_low, drawn.ci_high],
         "confidence": protocol.confidence,
@@ -61,6 +61,10 @@ def as_document(comparison: Comparison) -> Mapping[str, Any]:
         "notes": list(comparison.notes),
         "versions": {"rlvr-audit": __version__, "numpy": np.__version__},
     }
+
+
+def _by_side(values: Sequence[Any]) -> Mapping[str, Any]:
+    return dict(zip(("baseline", "treatment"), values, strict=True))
 
 
 def recipe(comparison: Comparison) -> str:
@@ -90,8 +94,9 @@ def _lines(comparison: Comparison, page: Page) -> Iterator[RenderableType]:
     yield BLANK
     yield _table(_test_rows(comparison), page)
     yield BLANK
-    yield from (indent(line, 2) for line in _forest(comparison, page))
-    yield BLANK
+    if comparison.bootstrap.ci_low != comparison.bootstrap.ci_high:
+        yield from (indent(line, 2) for line in _forest(comparison, page))
+        yield BLANK
     yield indent(f"{_conclusion(comparison)} {NOT_COVERED}", 2)
     yield from (indent(f"note  {clean(note)}", 2, "yellow") for note in _notes(comparison))
     yield indent(f"recipe: {recipe(comparison)}", 2)
@@ -121,7 +126,7 @@ def _samples(comparison: Comparison) -> str:
 
 def _table(rows: Iterator[tuple[str, str, str]], page: Page) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(max_width=max(17, page.width // 2 - 6), overflow="fold")
+    table.add_column(min_width=16, max_width=max(16, page.width // 2 - 6), overflow="fold")
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for label, value, beside in rows:
@@ -171,6 +176,8 @@ def _conclusion(comparison: Comparison) -> str:
         shown = comparison.exact.p_value <= alpha
     if not shown:
         by = "the interval holds zero" if comparison.reliable else "the exact test shows none"
+        if len(set(pairs.differences)) == 1 and not pairs.differences[0]:
+            by = "every item ties"
         return f"No difference between {treatment} and {baseline} is established: {by}."
     verb = "solves" if is_binary(pairs) else "scores"
     more, fewer = ("more", "fewer") if is_binary(pairs) else ("higher", "lower")

@@ -128,7 +128,10 @@ def mutate_json(data: bytes, target: Target) -> bytes:
     for key in parents:
         place = place[int(key) if isinstance(place, list) else key]
     final: Any = int(last) if isinstance(place, list) else last
-    place[final] = mutated(place[final])
+    new = mutated(place[final])
+    if new == place[final]:
+        return data
+    place[final] = new
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 

@@ -12,8 +12,10 @@ logp_policy_t, and dr_t / dlogp_policy_t = r_t: no 1/t, nothing across positions
                              r_t < low_t.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +139,7 @@ def grpo(
     *,
     clip_low: float,
     clip_high: float,
-    aggregation: str = "seq-mean-token-mean",
+    aggregation: str,
     norm: float | None = None,
 ) -> Surrogate:
     """Return GRPO's loss: the ratio of each token, clipped to [1 - clip_low, 1 + clip_high].
@@ -186,7 +188,7 @@ def tapo(
     *,
     clip_min: float,
     clip_max: float,
-    aggregation: str = "seq-mean-token-mean",
+    aggregation: str,
     norm: float | None = None,
 ) -> Surrogate:
     """Return TAPO's loss: the detached prefix ratio, clipped to 1 +- eps_t.
@@ -225,102 +227,36 @@ def _as_input(surrogate: Surrogate, logp_policy: Array) -> Surrogate:
     return Surrogate(surrogate.loss, gradient, surrogate.ratio, surrogate.clipped)
 
 
-def _outputs(surrogate: Surrogate) -> Mapping[str, Array]:
-    return {"loss": surrogate.loss, "grad_logp_policy": surrogate.grad_logp_policy}
+def _outputs(loss: Callable[..., Surrogate]) -> Callable[..., Mapping[str, Array]]:
+    @wraps(loss)
+    def evaluate(*args: Any, **kwargs: Any) -> Mapping[str, Array]:
+        surrogate = loss(*args, **kwargs)
+        return {"loss": surrogate.loss, "grad_logp_policy": surrogate.grad_logp_policy}
+
+    return evaluate
 
 
-def _grpo_loss(*args: Array, **kwargs: Array) -> Array:
-    return grpo(*args, **kwargs).loss
+def _value(loss: Callable[..., Surrogate]) -> Callable[..., Array]:
+    return lambda *args, **kwargs: loss(*args, **kwargs).loss
 
 
-def _gspo_loss(*args: Array, **kwargs: Array) -> Array:
-    return gspo(*args, **kwargs).loss
-
-
-def _tapo_loss(*args: Array, **kwargs: Array) -> Array:
-    return tapo(*args, **kwargs).loss
-
-
-@objective(
+GRPO = objective(
     "grpo.surrogate",
     source="GRPO, arXiv 2402.03300; bounds apart as in DAPO, arXiv 2503.14476",
-    forward=_grpo_loss,
+    forward=_value(grpo),
     wrt="logp_policy",
-)
-def grpo_surrogate(
-    logp_policy: Array,
-    logp_old: Array,
-    advantages: Array,
-    mask: Array,
-    *,
-    clip_low: float,
-    clip_high: float,
-    aggregation: str,
-    norm: float | None = None,
-) -> Mapping[str, Array]:
-    """GRPO's loss and gradient."""
-    return _outputs(
-        grpo(
-            logp_policy,
-            logp_old,
-            advantages,
-            mask,
-            clip_low=clip_low,
-            clip_high=clip_high,
-            aggregation=aggregation,
-            norm=norm,
-        )
-    )
+)(_outputs(grpo))
 
-
-@objective(
+GSPO = objective(
     "gspo.surrogate",
     source="GSPO and GSPO-token, arXiv 2507.18071",
-    forward=_gspo_loss,
+    forward=_value(gspo),
     wrt="logp_policy",
-)
-def gspo_surrogate(
-    logp_policy: Array,
-    logp_old: Array,
-    advantages: Array,
-    mask: Array,
-    *,
-    clip_low: float,
-    clip_high: float,
-) -> Mapping[str, Array]:
-    """GSPO's loss and gradient."""
-    return _outputs(
-        gspo(logp_policy, logp_old, advantages, mask, clip_low=clip_low, clip_high=clip_high)
-    )
+)(_outputs(gspo))
 
-
-@objective(
+TAPO = objective(
     "tapo.surrogate",
     source="TAPO, arXiv 2610.13020: J, Eq. 15 for the gradient",
-    forward=_tapo_loss,
+    forward=_value(tapo),
     wrt="logp_policy",
-)
-def tapo_surrogate(
-    logp_policy: Array,
-    logp_old: Array,
-    advantages: Array,
-    mask: Array,
-    *,
-    clip_min: float,
-    clip_max: float,
-    aggregation: str,
-    norm: float | None = None,
-) -> Mapping[str, Array]:
-    """TAPO's loss and gradient."""
-    return _outputs(
-        tapo(
-            logp_policy,
-            logp_old,
-            advantages,
-            mask,
-            clip_min=clip_min,
-            clip_max=clip_max,
-            aggregation=aggregation,
-            norm=norm,
-        )
-    )
+)(_outputs(tapo))

@@ -166,20 +166,25 @@ class TestEverySurrogate:
             loss(**inputs, **params)
 
 
-@pytest.mark.parametrize("loss", [surrogate.grpo, surrogate.gspo])
+@pytest.mark.parametrize(
+    ("loss", "params"),
+    [(surrogate.grpo, {**GRPO, "aggregation": "token-mean"}), (surrogate.gspo, GRPO)],
+)
 @pytest.mark.parametrize(
     ("name", "value"),
     [("clip_low", -0.1), ("clip_low", 1.0), ("clip_low", np.nan), ("clip_high", -1e-9)],
 )
-def test_clip_bounds_outside_their_range_are_refused(loss: Any, name: str, value: float) -> None:
+def test_clip_bounds_outside_their_range_are_refused(
+    loss: Any, params: dict[str, Any], name: str, value: float
+) -> None:
     with pytest.raises(InvalidInputError, match=name):
-        loss(NEW, OLD, A, MASK, **{**GRPO, name: value})
+        loss(NEW, OLD, A, MASK, **{**params, name: value})
 
 
 @pytest.mark.parametrize("params", [{"clip_min": 0.3, "clip_max": 0.1}, {**TAPO, "clip_max": 1.0}])
 def test_tapo_refuses_widths_out_of_order(params: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="clip_m"):
-        surrogate.tapo(NEW, OLD, A, MASK, **params)
+        surrogate.tapo(NEW, OLD, A, MASK, **params, aggregation="token-mean")
 
 
 def test_unknown_aggregations_and_missing_norms_are_refused() -> None:

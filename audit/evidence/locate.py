@@ -4,7 +4,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+from rlvraudit.audit.evidence.intake import LIMITS
+
+TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+
+DEEPEST = LIMITS.json_depth
 
 
 def line_of(data: bytes, pointer: str) -> int | None:
@@ -33,7 +37,7 @@ def _values(text: str) -> Iterator[tuple[str, int]]:
     """Yield pointer and position of every value, in the order of the text.
 
     The stack holds, for each open container, its pointer and the key or index that comes next;
-    a key that has not been read yet is None.
+    a key that has not been read yet is None. Deeper than any document that is read, it ends.
     """
     stack: list[tuple[str, str | int | None]] = []
     for token in TOKEN.finditer(text):
@@ -48,6 +52,8 @@ def _values(text: str) -> Iterator[tuple[str, int]]:
                     stack.pop()
             case _ if stack and stack[-1][1] is None:
                 stack[-1] = (stack[-1][0], _key(mark))
+            case _ if len(stack) > DEEPEST:
+                return
             case _:
                 pointer = _pointer(stack)
                 yield pointer, token.start()

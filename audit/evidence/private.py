@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from itertools import islice
+
+from rlvraudit.audit.evidence.intake import LIMITS
 
 DOCUMENTATION = tuple(
     IPv4Network(net)
@@ -134,7 +137,7 @@ PATTERNS = (
         "the name of an internal host",
         (".internal", ".localdomain", ".cluster.local", "ip-"),
         re.compile(
-            r"\b(?:[\w-]+\.)+(?:compute\.internal|ec2\.internal|localdomain|cluster\.local)\b"
+            r"(?<![\w.-])(?:[\w-]{1,63}\.){1,8}(?:compute\.internal|ec2\.internal|localdomain|cluster\.local)\b"
             r"|\bip-(?:\d{1,3}-){3}\d{1,3}\b"
         ),
     ),
@@ -159,7 +162,7 @@ PATTERNS = (
         "contact-or-address",
         "an IPv6 address",
         (":",),
-        re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]*:[0-9A-Fa-f:]*(?![\w:])"),
+        re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,44}(?![\w:])"),
         in_binary=False,
         quick=re.compile(r":[0-9A-Fa-f]{0,4}:"),
     ),
@@ -209,14 +212,14 @@ PATTERNS = (
         "secret",
         "a JSON web token",
         ("eyJ",),
-        re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
+        re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
     ),
     Pattern(
         "secret",
         "a password or key",
         ("://", "_KEY", "PASSWORD", "_TOKEN", "_SECRET"),
         re.compile(
-            r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"']+:[^\s/@\"']+@"
+            r"\b[a-z][a-z0-9+.-]{0,15}://[^\s/:@\"']{1,256}:[^\s/@\"']{1,256}@"
             r"|\b[A-Z0-9_]*(?:API_KEY|PASSWORD|_TOKEN|_SECRET)[\"']?\s*[:=]\s*[\"']?[\w/+.-]{16,}"
         ),
     ),
@@ -224,13 +227,16 @@ PATTERNS = (
 
 
 def leaks(text: str, *, binary: bool = False) -> Iterator[Leak]:
-    """Yield every leak in `text`; of the strings in binary data only unmistakable shapes."""
+    """Yield the leaks in `text`; of the strings in binary data only unmistakable shapes.
+
+    Of one shape no more are looked for than a report shows.
+    """
     for pattern in PATTERNS:
         if binary and not pattern.in_binary:
             continue
-        for match in pattern.matches(text):
-            if not _harmless(pattern.what, match):
-                yield Leak(pattern.rule, pattern.what, match.start(), match.end())
+        found = (m for m in pattern.matches(text) if not _harmless(pattern.what, m))
+        for match in islice(found, LIMITS.findings + 1):
+            yield Leak(pattern.rule, pattern.what, match.start(), match.end())
 
 
 def redacted(text: str) -> tuple[str, int]:

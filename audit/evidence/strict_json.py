@@ -10,7 +10,7 @@ import numpy as np
 
 from rlvraudit.audit.evidence.intake import LIMITS, Limits, MalformedError
 
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 EXTREME = re.compile(r"\d{100}|[eE][+-]?\d{3}", re.ASCII)
 """Only numbers like these can overflow, underflow or be too long; others need no second look."""
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -3,13 +3,12 @@
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import PurePosixPath
 
-from rlvraudit.audit.evidence.intake import LIMITS, File
+from rlvraudit.audit.evidence.intake import File
 from rlvraudit.audit.evidence.private import Leak, leaks, masked
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
@@ -22,7 +21,7 @@ METADATA_NAMES = (
 )
 METADATA_SHAPES = re.compile(r"\.sw[a-p]$|~$|^\.#|^#.*#$|^\._|^events\.out\.tfevents\.|\.pyc$")
 STRINGS = re.compile(rb"[\x20-\x7e]{8,}")
-ESCAPED_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+ESCAPED_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 @rule("RA701", "private-path")
@@ -158,26 +157,17 @@ def _in_text(path: str, text: str) -> Iterator[tuple[str, Problem]]:
     """Search the text as it stands, and what its JSON strings say once unescaped."""
     breaks = [match.start() for match in re.finditer("\n", text)]
     seen = set[tuple[str, int]]()
-    for leak in _bounded(leaks(text)):
+    for leak in leaks(text):
         line = bisect_left(breaks, leak.start) + 1
         seen.add((leak.what, line))
         yield leak.rule, _problem(path, leak, text, line)
     places, plain = _unescaped(text)
     starts = list(accumulate((len(part) + 1 for part in plain), initial=0))
     joined = "\n".join(plain)
-    for leak in _bounded(leaks(joined)):
+    for leak in leaks(joined):
         line = bisect_left(breaks, places[bisect_right(starts, leak.start) - 1]) + 1
         if (leak.what, line) not in seen:
             yield leak.rule, _problem(path, leak, joined, line)
-
-
-def _bounded(found: Iterable[Leak]) -> Iterator[Leak]:
-    """Yield no more leaks of one rule than a report shows, so that none crowds out another."""
-    counts: Counter[str] = Counter()
-    for leak in found:
-        counts[leak.rule] += 1
-        if counts[leak.rule] <= LIMITS.findings + 1:
-            yield leak
 
 
 def _unescaped(text: str) -> tuple[list[int], list[str]]:
@@ -197,7 +187,7 @@ def _unescaped(text: str) -> tuple[list[int], list[str]]:
 
 def _in_binary(path: str, data: bytes) -> Iterator[tuple[str, Problem]]:
     text = b"\n".join(STRINGS.findall(data)).decode("ascii")
-    for leak in _bounded(leaks(text, binary=True)):
+    for leak in leaks(text, binary=True):
         yield leak.rule, _problem(path, leak, text, None)
 
 

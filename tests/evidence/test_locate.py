@@ -61,3 +61,7 @@ def test_every_pointer_of_every_document_is_found_in_order(value: Any) -> None:
     lines = data.decode().split("\n")
     assert all(1 <= line <= len(lines) for line in found.values())
     assert list(found.values()) == sorted(found.values())
+
+
+def test_text_that_never_closes_ends_early() -> None:
+    assert line_of(b"[" * 10_000_000, "/1") is None

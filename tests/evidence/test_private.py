@@ -102,3 +102,21 @@ def test_a_leak_among_many_lines_is_found_at_its_place() -> None:
     text = "@\n" * 50 + "x\n" * 50 + "mail someone@example.org, @\n@"
     (leak,) = leaks(text)
     assert text[leak.start : leak.end] == "someone@example.org"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a." * 500_000 + ".ec2.internal", "a." * 500_000 + "://", ":" * 1_000_000 + "g"),
+        *(
+            "eyJaaaaaaaa-" * 80_000,
+            "a." * 500_000 + "@",
+            "-----BEGIN " + "A " * 500_000 + "PRIVATE KEY",
+        ),
+        *("someone@example.org " * 50_000, "1.2.3.4 " * 20_000, "A" * 1_000_000 + "_TOKEN"),
+    ],
+    ids=range(9),
+)
+def test_text_made_to_be_slow_is_searched_in_time_that_grows_with_its_length(text: str) -> None:
+    # A search that looked at every pair of positions would not end within the hour.
+    assert len(list(leaks(text))) <= 1001

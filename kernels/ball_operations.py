@@ -80,17 +80,9 @@ class BallNamespace:
         """Gather; exact."""
         return self._join(lambda part: np.take_along_axis(part, indices, axis), x)
 
-    def broadcast_to(self, x: Any, shape: tuple[int, ...]) -> Ball:
-        """Broadcast; exact."""
-        return self._join(lambda part: np.broadcast_to(part, shape), x)
-
     def expand_dims(self, x: Any, *, axis: int = 0) -> Ball:
         """Add an axis; exact."""
         return self._join(lambda part: np.expand_dims(part, axis), x)
-
-    def squeeze(self, x: Any, axis: int) -> Ball:
-        """Drop an axis; exact."""
-        return self._join(lambda part: np.squeeze(part, axis), x)
 
     def abs(self, x: Any) -> Ball:
         """Magnitude; exact."""

@@ -43,10 +43,13 @@ class Prototypes:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A recorded pick that no greedy farthest-point selection makes, and why."""
+    """A recorded pick that no greedy farthest-point selection makes, and why.
+
+    There is no `index` where nothing was picked although something could be.
+    """
 
     position: int
-    index: int
+    index: int | None
     reason: str
 
 
@@ -207,7 +210,7 @@ def _count_misfits(indices: Sequence[int], wanted: int) -> tuple[Misfit, ...]:
     return (
         Misfit(
             len(indices),
-            indices[-1] if indices else -1,
+            indices[-1] if indices else None,
             f"{len(indices)} prototypes are recorded; {wanted} can be chosen",
         ),
     )

@@ -83,10 +83,12 @@ def claim_without_evidence(evidence: Evidence) -> Iterator[Outcome]:
     A claim that names no artifact, or one that the manifest does not list, cannot be checked
     by anybody. A claim that is not a quotation must also rest on something that a rule
     recomputes: a reported number with its artifact, a trace or a mechanism contract. An
-    unsupported claim beside nine supported ones borrows their credit.
+    unsupported claim beside nine supported ones borrows their credit; a contract that failed
+    supports nothing.
 
     Passes: a `comparison` claim that rests on `items.csv` and reports a difference from it.
-    Fails: a claim whose `evidence` is empty, or names a file that the manifest does not list.
+    Fails: a claim whose `evidence` is empty, or names a file that the manifest does not list; a
+    `mechanism` claim on contracts of which a check failed or a negative control escaped.
 
     How to fix: list in `evidence` the artifacts that the claim rests on, and in `reported`
     the numbers that follow from them; withdraw the claim if there are none.
@@ -98,6 +100,7 @@ def claim_without_evidence(evidence: Evidence) -> Iterator[Outcome]:
         yield Skipped("no claims")
     for claim in evidence.claims:
         problems = tuple(_unresolved(claim, listed)) or tuple(_unsupported(claim, listed))
+        problems += tuple(_failed_contracts(claim, evidence))
         yield from problems or (Held(MANIFEST, claim.pointer),)
 
 
@@ -124,6 +127,28 @@ def _unsupported(claim: Claim, listed: Mapping[str, str]) -> Iterator[Problem]:
             "number of item results, a trace or a mechanism contract"
         )
         yield Problem(MANIFEST, message, claim.pointer)
+
+
+def _failed_contracts(claim: Claim, evidence: Evidence) -> Iterator[Problem]:
+    for document in evidence.of_type("mechanism-contracts"):
+        path = document.artifact.path
+        failed = tuple(_failures(document.value)) if path in claim.evidence else ()
+        if failed:
+            pointer, what = failed[0]
+            message = f"claim {claim.id} rests on it, and {len(failed)} of its checks failed: {what}"
+            yield Problem(path, message, pointer)
+
+
+def _failures(contracts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the pointer of each contract that did not hold, and what it is about."""
+    for i, contract in enumerate(contracts["contracts"]):
+        for j, check in enumerate(contract["checks"]):
+            if not 0 < check["cases"] == check["passed"]:
+                what = f"{check['check']} of {contract['objective']} in {check['dtype']}"
+                yield f"/contracts/{i}/checks/{j}", what
+    for i, control in enumerate(contracts["negative_controls"]):
+        if not control["caught"]:
+            yield f"/negative_controls/{i}", f"{control['name']} was not caught"
 
 
 def _is_recomputed(claim: Claim, listed: Mapping[str, str]) -> bool:

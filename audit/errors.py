@@ -62,3 +62,23 @@ class NothingToCheckError(AuditError):
     """No manifest, no claim, no receipt: a pass would be vacuous."""
 
     exit = Exit.NOTHING_TO_CHECK
+
+
+REPORT_IT = "Please report it, with what this prints when RLVR_AUDIT_TRACEBACK=1 is set."
+
+
+def describe(error: Exception) -> tuple[str, Exit]:
+    """Return what a person needs to know of any error, and the exit status that goes with it."""
+    from rlvraudit.kernels.arrays import InvalidInputError
+
+    match error:
+        case NothingToCheckError():
+            return f"nothing to check: {error}", error.exit
+        case AuditError():
+            return f"error: {error}", error.exit
+        case InvalidInputError():
+            return f"error: {error}", Exit.USAGE
+        case OSError(filename=str(name), strerror=str(why)):
+            return f"error: {name}: {why}", Exit.INCOMPLETE
+    what = f"{type(error).__name__}: {error}"
+    return f"error: a fault of rlvr-audit itself: {what}\n{REPORT_IT}", Exit.INCOMPLETE

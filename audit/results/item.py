@@ -70,7 +70,7 @@ class Items:
         return f"{self.source}:{self.lines[row]}"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _methods(table: Items) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key.method for key in table.keys))
 

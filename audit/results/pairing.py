@@ -114,7 +114,7 @@ def _is_integer(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) < 1000
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def scores_by_item(tables: tuple[Items, ...], method: str) -> Mapping[str, Sequence[Fraction]]:
     """Return the scores of each item, as their decimals say, in order of first appearance."""
     values = {s: as_fraction(s) for t in tables for s in set(t.scores.tolist())}

@@ -110,20 +110,20 @@ def judge_p_value(evidence: Evidence, claim: Claim, entry: Entry) -> Judgement:
     return Judgement(reported, number, slack, "value-mismatch", why)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def companion(pairs: Pairs) -> ExactTest:
     """Return the exact test of `pairs`, once for all rules that ask."""
     return exact_test(pairs)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def method_mean(tables: tuple[Items, ...], method: str) -> Fraction:
     """Return the mean over items of the mean over each item's rollouts and seeds."""
     scores = scores_by_item(tables, method)
     return exact_sum(map(item_mean, scores.values())) / len(scores)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def differences(pairs: Pairs) -> tuple[Fraction, Fraction | None]:
     """Return the absolute difference of the means, and the relative one where there is one."""
     absolute = exact_sum(pairs.differences) / len(pairs.items)

@@ -1,17 +1,19 @@
 """Numbers in other artifacts: at a JSON pointer, or reduced over what stands there."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from rlvraudit.audit.evidence.numbers import is_decimal
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.rules.reported import PERCENT, Entry, UnavailableError, UnresolvedError
 from rlvraudit.audit.rules.resampling import ROUNDOFF
 
+DECIMAL = re.compile(r"[+-]?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,3})?", re.ASCII)
+"""As in the manifest: an exponent of nine digits would fill the memory."""
 Reduction = Callable[[Sequence[float]], float]
 REDUCTIONS: Mapping[str, Reduction] = {
     "sum": math.fsum,
@@ -35,7 +37,11 @@ def recorded(evidence: Evidence, entry: Entry) -> tuple[Fraction, Fraction]:
     numbers = list(_numbers(found, entry["pointer"]))
     if not numbers:
         raise UnresolvedError(f"nothing to reduce at {entry['pointer']}")
-    number = _exact(REDUCTIONS[entry["reduce"]](numbers), entry["pointer"])
+    try:
+        reduced = REDUCTIONS[entry["reduce"]](numbers)
+    except (OverflowError, ValueError) as error:  # what fsum says of infinities
+        raise UnresolvedError(f"the numbers at {entry['pointer']} have no finite sum") from error
+    number = _exact(reduced, entry["pointer"])
     return number, 2 * ROUNDOFF * abs(number)
 
 
@@ -85,7 +91,7 @@ def _document(evidence: Evidence, entry: Entry) -> Any:
 
 def _exact(value: Any, pointer: str) -> Fraction:
     """Return a number as its decimal says; a decimal string is one too, a truth value is not."""
-    if isinstance(value, str) and is_decimal(value) and not value.endswith("%"):
+    if isinstance(value, str) and DECIMAL.fullmatch(value):
         return Fraction(value)
     if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
         value = value.item()

@@ -1,5 +1,6 @@
 """Reported numbers: decimals with the tolerance that their digits set, and what they rest on."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -60,18 +61,26 @@ def decimal(entry: Entry, key: str = "value") -> Decimal:
     return read(entry[key], entry.get("unit", "proportion"))
 
 
+def as_float(number: Fraction) -> float:
+    """Return the nearest double; decimals of a manifest may lie beyond all of them."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 def show(number: Fraction, like: Decimal, unit: str = "proportion") -> str:
     """Return `number` with three digits more than `like` has, in the same unit."""
-    scaled = number / PERCENT if unit == "percent" else number
+    scaled = as_float(number / PERCENT if unit == "percent" else number)
     digits = len(like.text.lower().partition("e")[0].partition(".")[2])
-    return f"{float(scaled):.{digits + 3}f}" if abs(scaled) > 1e-3 else f"{float(scaled):.6g}"
+    return f"{scaled:.{digits + 3}f}" if 1e-3 < abs(scaled) < 1e9 else f"{scaled:.6g}"
 
 
 def discrepancy(number: Fraction, like: Decimal, entry: Entry, variant: str = "") -> Discrepancy:
     """Return the recorded decimal beside `number`, with half a unit of its last digit."""
     unit = entry.get("unit", "proportion")
-    half = like.half / PERCENT if unit == "percent" else like.half
-    return Discrepancy(like.text, show(number, like, unit), f"{float(half):.2g}", variant)
+    half = as_float(like.half / PERCENT if unit == "percent" else like.half)
+    return Discrepancy(like.text, show(number, like, unit), f"{half:.2g}", variant)
 
 
 def entries(evidence: Evidence, *quantities: str) -> Iterator[tuple[Claim, str, Entry]]:
@@ -121,13 +130,13 @@ def pairs_of(evidence: Evidence, claim: Claim, entry: Entry, order: Order = "id"
         raise UnresolvedError(f"claim {claim.id}: {error}") from error
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def paired(tables: tuple[Items, ...], baseline: str, treatment: str, order: Order) -> Pairs:
     """Return `pair` of the same arguments, once for all rules that ask."""
     return pair(tables, baseline, treatment, order)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _unsound(tables: tuple[Items, ...]) -> str:
     """Return where tables are unsound, or nothing."""
     faults = (*non_finite(tables), *duplicates(tables))

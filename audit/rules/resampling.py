@@ -16,6 +16,7 @@ from rlvraudit.audit.rules.reported import (
     Entry,
     UnavailableError,
     UnresolvedError,
+    as_float,
     decimal,
     entries,
     paired,
@@ -127,7 +128,8 @@ def redraw(pairs: Pairs, entry: Entry) -> Bootstrap:
     Raises:
         UnresolvedError: It takes too many draws, or the confidence is none.
     """
-    return _summary(pairs, _drawn(pairs, entry), _confidence(entry).value)
+    protocol = entry.get("seed", SEED), entry.get("resamples", RESAMPLES)
+    return _bootstrap(pairs, *protocol, _confidence(entry).value)
 
 
 def neighbours(pairs: Pairs, entry: Entry, field: str) -> list[Bootstrap]:
@@ -138,8 +140,8 @@ def neighbours(pairs: Pairs, entry: Entry, field: str) -> list[Bootstrap]:
     stated = _confidence(entry)
     if field == "confidence":
         levels = (stated.value - 2 * stated.half, stated.value + 2 * stated.half)
-        drawn = _drawn(pairs, entry)
-        return [_summary(pairs, drawn, level) for level in levels if 0 < level < 1]
+        protocol = entry.get("seed", SEED), entry.get("resamples", RESAMPLES)
+        return [_bootstrap(pairs, *protocol, level) for level in levels if 0 < level < 1]
     value = int(entry.get(field, SEED if field == "seed" else RESAMPLES))
     if field == "resamples":
         drawn = _means(pairs, entry.get("seed", SEED), value)
@@ -154,21 +156,25 @@ def _confidence(entry: Entry) -> Decimal:
     return read(entry.get("confidence", str(CONFIDENCE)))
 
 
-def _drawn(pairs: Pairs, entry: Entry) -> Floats:
-    resamples: int = entry.get("resamples", RESAMPLES)
-    return _means(pairs, entry.get("seed", SEED), resamples)[:resamples]
+@lru_cache(maxsize=64)
+def _bootstrap(pairs: Pairs, seed: int, resamples: int, confidence: Fraction) -> Bootstrap:
+    """Return a bootstrap, once for all rules that ask."""
+    return _summary(pairs, _means(pairs, seed, resamples)[:resamples], confidence)
 
 
 def _summary(pairs: Pairs, means: Floats, confidence: Fraction) -> Bootstrap:
     if not 0 < confidence < 1:
-        raise UnresolvedError(f"a confidence of {float(confidence):g} is not between 0 and 1")
+        raise UnresolvedError(f"a confidence of {as_float(confidence):g} is not between 0 and 1")
     observed = float(_differences(pairs).mean())
     return summarise(means, observed, len(pairs.items), float(confidence))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _means(pairs: Pairs, seed: int, resamples: int) -> Floats:
-    """Return one resampled mean more than asked for, for the neighbouring number of resamples."""
+    """Return one resampled mean more than asked for, for the neighbouring number of resamples.
+
+    Only the last few are kept: they can be large, and what they give is kept by `_bootstrap`.
+    """
     if resamples * len(pairs.items) > MOST_DRAWS:
         raise UnresolvedError(f"more than {MOST_DRAWS:,} draws are not repeated")
     return resampled_means(_differences(pairs), seed, resamples + 1)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlvraudit.audit.results.item import Items
-from rlvraudit.audit.rules.reported import Decimal
+from rlvraudit.audit.rules.reported import Decimal, as_float
 
 CHANGE = 1e-3
 """The relative change of a score that must show. A score of 0 or 1 among such is flipped."""
@@ -37,7 +37,7 @@ def noticed(
             for key in table.keys
         ]
     )
-    off, reach = float(number - reported.value), float(reported.half) * (1 + 1e-9)
+    off, reach = as_float(number - reported.value), as_float(reported.half) * (1 + 1e-9)
     shifts = (shares * change for change in _changes(table.scores))
     mask: NDArray[np.bool_] = shares != 0
     for shift in shifts:

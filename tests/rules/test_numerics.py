@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from itemised import claim, of_items, outcomes, problems, recomputed, skipped, supplement, table
 
-from rlvraudit.audit.rules.reported import read
+from rlvraudit.audit.evidence.supplement import Artifact, Document, Evidence
+from rlvraudit.audit.rules.lookup import recorded
+from rlvraudit.audit.rules.reported import UnresolvedError, read
 from rlvraudit.audit.rules.rule import Held
 
 # Sixteen items: base solves 6, new solves 11; new wins 7 and loses 2.
@@ -309,6 +311,28 @@ def test_a_pointer_to_nothing_is_a_problem(tmp_path: Path, pointer: str, message
     assert message in found.message
 
 
+@pytest.mark.parametrize("values", [[np.inf, -np.inf], [np.nan], [1e308, 1e308]])
+def test_numbers_without_a_finite_sum_are_a_problem(tmp_path: Path, values: list[float]) -> None:
+    files = {"run.safetensors": ("tensors", tensors(x=values))}
+    entry = {"quantity": "value", "artifact": "run.safetensors", "pointer": "/x", "reduce": "sum"}
+    rests: dict[str, Any] = {"evidence": ["run.safetensors"], "kind": "component"}
+    evidence = supplement(tmp_path, files, claim({**entry, "value": "1"}, **rests))
+    assert "finite" in problems(evidence, "RA401")[0].message
+
+
+def test_an_artifact_s_decimal_with_a_huge_exponent_is_no_number() -> None:
+    with pytest.raises(UnresolvedError, match="no number at /x"):
+        recorded_at({"x": "1e999999999"}, "/x")
+    assert recorded_at({"x": "1e3"}, "/x") == 1000
+
+
+def recorded_at(document: dict[str, Any], pointer: str) -> Fraction:
+    artifact = Artifact("a.json", "", "mechanism-contracts", "1", "/artifacts/0")
+    documents = {"a.json": Document(artifact, document)}
+    evidence = Evidence("", {}, (artifact,), (), {}, documents, ())
+    return recorded(evidence, {"artifact": "a.json", "pointer": pointer})[0]
+
+
 def paper(value: str, **fields: str) -> tuple[str, bytes]:
     result = {"what": "Avg@8", "value": value, "source": {"table": "2"}, **fields}
     document = {"format": "paper-results/1", "paper": {"id": "p"}, "results": [result]}
@@ -335,6 +359,14 @@ def test_a_quotation_is_the_number_in_the_paper(
     assert (not problems(evidence, "RA401")) == right
     # A quotation is reported, never recomputed, however well it agrees.
     assert recomputed(evidence, "RA401") == set()
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "0e999", "1e-999", "9e400"])
+def test_decimals_beyond_all_doubles_are_judged_like_others(tmp_path: Path, value: str) -> None:
+    # 0e999 says nothing but a magnitude, and that admits anything; the others are refused.
+    assert bool(slugs(tmp_path, mean("new", value))) == (value != "0e999")
+    assert bool(slugs(tmp_path, difference(value))) == (value != "0e999")
+    assert bool(slugs(tmp_path, p_value("exact-mcnemar", value))) == (value != "0e999")
 
 
 def test_unsound_rows_are_left_to_their_own_rules(tmp_path: Path) -> None:

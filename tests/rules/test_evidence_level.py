@@ -147,10 +147,26 @@ def test_a_claim_with_a_recomputed_number_resolves() -> None:
     assert holds("RA602", evidence(claim()))
 
 
-@pytest.mark.parametrize("type_", ["tar_trace", "mechanism_contracts"])
-def test_a_trace_or_contract_carries_a_claim_without_numbers(type_: str) -> None:
+CONTRACTS: dict[str, Any] = {"contracts": [], "negative_controls": []}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"), [("tar_trace", {}), ("mechanism_contracts", CONTRACTS)]
+)
+def test_a_trace_or_contract_carries_a_claim_without_numbers(
+    type_: str, value: dict[str, Any]
+) -> None:
     component = claim("component", evidence=["it.json"], reported=[])
-    assert holds("RA602", evidence(component, **{f"{type_}__it": {}}))
+    assert holds("RA602", evidence(component, **{f"{type_}__it": value}))
+
+
+@pytest.mark.parametrize(("cases", "passed"), [(0, 0), (3, 2)])
+def test_a_check_without_cases_or_with_failures_supports_nothing(cases: int, passed: int) -> None:
+    check = {"check": "vectors", "dtype": "float64", "cases": cases, "passed": passed}
+    contracts = CONTRACTS | {"contracts": [{"objective": "tar.gate", "checks": [check]}]}
+    mechanism = claim("mechanism", evidence=["it.json"], reported=[])
+    found = problems("RA602", evidence(mechanism, mechanism_contracts__it=contracts))
+    assert [place for place, _ in found] == ["/contracts/0/checks/0"]
 
 
 def test_a_split_manifest_alone_carries_nothing() -> None:

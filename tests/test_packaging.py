@@ -65,6 +65,12 @@ def test_the_wheel_holds_the_package_and_its_metadata_alone(wheel: list[str]) ->
     assert not any("__pycache__" in name or name.endswith(".pyc") for name in wheel)
 
 
+def test_no_example_holds_code_that_an_installer_compiles() -> None:
+    # pip writes a __pycache__ beside every module that it installs, also beside examples.
+    modules = {name for name in tracked("fixtures") if name.endswith(".py")}
+    assert modules == {"fixtures/__init__.py"}
+
+
 def test_the_core_needs_no_heavy_library() -> None:
     core = [
         line.split(";")[0] for line in requires("rlvr-audit-toolkit") or () if "extra" not in line

@@ -22,7 +22,7 @@ def test_the_sound_supplement_passes() -> None:
 
 def test_an_empty_manifest_is_nothing_to_check(tmp_path: Path) -> None:
     folder = copy(tmp_path)
-    for path in ("results.csv", "receipt.json", "loss.py"):
+    for path in ("results.csv", "receipt.json", "loss.sh"):
         (folder / path).unlink()
     with edit(folder, "supplement.json") as manifest:
         manifest.update(artifacts=[], ignored=[])

@@ -8,7 +8,7 @@ from supplements import codes, copy, edit, problems
 TOKEN = "hf_" + "aB" * 17
 
 
-def note(folder: Path, text: str | bytes, name: str = "loss.py") -> None:
+def note(folder: Path, text: str | bytes, name: str = "loss.sh") -> None:
     (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
@@ -32,7 +32,7 @@ def test_each_kind_is_found_by_its_rule_alone_with_its_line(
     note(folder, f"# one\n# two\n# {text}\n")
     (problem,) = problems(folder, code)
     assert rules_of(folder) == {code}
-    assert (problem.path, problem.line) == ("loss.py", 3)
+    assert (problem.path, problem.line) == ("loss.sh", 3)
     assert text[5:] not in problem.message
 
 

@@ -93,7 +93,7 @@ def test_unsafe_names_in_receipts_are_found(tmp_path: Path, place: str) -> None:
         if place == "subject":
             receipt["subject"][0]["name"] = "../results.csv"
         else:
-            things[1]["name"] = "/x/loss.py"
+            things[1]["name"] = "/x/loss.sh"
             things[1]["annotations"]["role"] = {"parent": "receipt"}.get(place, place)
     assert [p.path for p in problems(folder, "RA104")] == ["receipt.json"]
 
@@ -138,5 +138,5 @@ def test_a_wrong_git_blob_is_not_a_weak_digest(tmp_path: Path) -> None:
 
 def test_a_pointer_in_an_ignored_file_counts_too(tmp_path: Path) -> None:
     folder = copy(tmp_path)
-    (folder / "loss.py").write_text("version https://git-lfs.github.com/spec/v1\nsize 3\n")
-    assert [p.path for p in problems(folder, "RA108")] == ["loss.py"]
+    (folder / "loss.sh").write_text("version https://git-lfs.github.com/spec/v1\nsize 3\n")
+    assert [p.path for p in problems(folder, "RA108")] == ["loss.sh"]

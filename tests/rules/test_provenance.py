@@ -26,8 +26,8 @@ def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     folder.mkdir()
     git(folder, "init", "--quiet")
-    (folder / "loss.py").write_bytes((GOOD / "loss.py").read_bytes())
-    git(folder, "add", "loss.py")
+    (folder / "loss.sh").write_bytes((GOOD / "loss.sh").read_bytes())
+    git(folder, "add", "loss.sh")
     git(folder, "commit", "--quiet", "--message", "Add it")
     return folder
 
@@ -94,7 +94,7 @@ def test_no_hook_or_configuration_of_the_repository_runs(
 
 def test_a_replaced_object_does_not_pass_for_the_original(bound: Path, repository: Path) -> None:
     old = git(repository, "rev-parse", "HEAD")
-    (repository / "loss.py").write_text("other\n")
+    (repository / "loss.sh").write_text("other\n")
     git(repository, "commit", "--quiet", "--all", "--message", "Change it")
     git(repository, "replace", old, git(repository, "rev-parse", "HEAD"))
     assert codes(bound, repo=repository) == set()
@@ -126,8 +126,8 @@ def test_a_renewed_manifest_does_not_hide_an_edited_artifact(tmp_path: Path) -> 
 
 def test_blob_ids_of_either_kind_are_compared(tmp_path: Path) -> None:
     folder = copy(tmp_path)
-    blob = hashlib.sha256(b"blob 27\0" + (folder / "loss.py").read_bytes()).hexdigest()
-    assert (folder / "loss.py").stat().st_size == 27
+    blob = hashlib.sha256(b"blob 27\0" + (folder / "loss.sh").read_bytes()).hexdigest()
+    assert (folder / "loss.sh").stat().st_size == 27
     with edit(folder, "receipt.json") as receipt:
         dependencies(receipt)[1]["digest"]["gitBlob"] = blob
     assert codes(folder) == set()

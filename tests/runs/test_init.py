@@ -13,7 +13,7 @@ from rlvraudit.audit.runs.init import start, starter
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("results.csv", "receipt.json", "loss.py"):
+    for name in ("results.csv", "receipt.json", "loss.sh"):
         (tmp_path / name).write_bytes((GOOD / name).read_bytes())
     (tmp_path / "split.json").write_bytes(SPLIT)
     (tmp_path / "other.json").write_text('{"format": 3}')
@@ -29,7 +29,7 @@ def test_types_are_guessed_from_contents_and_names(folder: Path) -> None:
         "receipt.json": "receipt/1",
         "split.json": "split-manifest/1",
     }
-    assert [i["path"] for i in manifest["ignored"]] == ["loss.py", "other.json", "weights.pt"]
+    assert [i["path"] for i in manifest["ignored"]] == ["loss.sh", "other.json", "weights.pt"]
 
 
 def test_the_manifest_lists_every_file_with_its_digest(folder: Path) -> None:

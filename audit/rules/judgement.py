@@ -97,7 +97,7 @@ def judge_p_value(evidence: Evidence, claim: Claim, entry: Entry) -> Judgement:
     """Return what is to be said of a p-value."""
     pairs = pairs_of(evidence, claim, entry, entry.get("order", "id"))
     reported = decimal(entry)
-    tests = dict(_p_values(pairs, entry))
+    tests = dict(_p_values(evidence, pairs, entry))
     if entry["test"] not in tests:
         raise UnresolvedError(f"claim {claim.id}: these scores don't allow {entry['test']}")
     number = tests[entry["test"]]
@@ -185,7 +185,7 @@ def _explain(reported: Decimal, wrong: Candidates, slack: Fraction = Fraction(0)
     return next((name for name, number in wrong if reported.admits(number, slack)), "")
 
 
-def _p_values(pairs: Pairs, entry: Entry) -> Iterator[tuple[str, Fraction]]:
+def _p_values(evidence: Evidence, pairs: Pairs, entry: Entry) -> Iterator[tuple[str, Fraction]]:
     """Yield each test that can be done, the known names first."""
     exact = companion(pairs)
     if exact.mid_p is not None:
@@ -194,7 +194,7 @@ def _p_values(pairs: Pairs, entry: Entry) -> Iterator[tuple[str, Fraction]]:
     if exact.name.startswith("exact"):
         yield "exact-sign-flip", Fraction(exact.p_value)
     if entry["test"] == "paired-item-bootstrap":
-        drawn = redraw(pairs, entry)
+        drawn = redraw(evidence, pairs, entry)
         yield "paired-item-bootstrap", Fraction(drawn.p_value)
         yield "the centred bootstrap p-value", Fraction(drawn.p_centred)
 

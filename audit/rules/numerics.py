@@ -245,7 +245,7 @@ def _protocol(
         return
     pairs = pairs_of(evidence, claim, entry)
     for field in ("seed", "resamples"):
-        others = [Fraction(other.p_value) for other in neighbours(pairs, entry, field)]
+        others = [Fraction(other.p_value) for other in neighbours(evidence, pairs, entry, field)]
         shows = bool(others) and not any(found.reported.admits(p, found.slack) for p in others)
         if field in entry:
             yield Held(MANIFEST, f"{pointer}/{field}", numbers=shows)

@@ -1,6 +1,8 @@
 """Reported intervals and bootstrap p-values, redrawn under the protocol that they declare."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -36,9 +38,13 @@ from rlvraudit.kernels.inference.estimate import Floats
 
 ROUNDOFF = Fraction(2.0**-53)
 MOST_DRAWS = 2_000_000_000
-"""More draws than this are not repeated: a manifest must not be able to occupy a machine."""
+"""If all claims take more draws than this, none is repeated: about ten seconds of one core."""
 FEW_DRAWS = 4_000_000
 """Neighbouring seeds are tried up to so many draws, which take about ten milliseconds."""
+
+
+MOST_KEPT = 1_000_000
+"""Claims over the same number of items share a drawing, up to so many resampled means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +109,13 @@ def check_interval(evidence: Evidence, claim: Claim, pointer: str, entry: Entry)
     orders: tuple[Order, Order] = ("id", "file") if declared == "id" else ("file", "id")
     for order in orders:
         pairs = pairs_of(evidence, claim, entry, order)
-        slack, drawn = rounding(pairs), redraw(pairs, entry)
+        slack, drawn = rounding(pairs), redraw(evidence, pairs, entry)
         if admits(ends, drawn, slack):
             return IntervalCheck(claim, pointer, entry, drawn, order, slack)
     pairs = pairs_of(evidence, claim, entry, orders[0])
-    return IntervalCheck(claim, pointer, entry, redraw(pairs, entry), None, rounding(pairs))
+    return IntervalCheck(
+        claim, pointer, entry, redraw(evidence, pairs, entry), None, rounding(pairs)
+    )
 
 
 def admits(ends: tuple[Decimal, Decimal], drawn: Bootstrap, slack: Fraction) -> bool:
@@ -122,44 +130,86 @@ def rounding(pairs: Pairs) -> Fraction:
     return (len(pairs.items) + 4) * ROUNDOFF * Fraction(largest)
 
 
-def redraw(pairs: Pairs, entry: Entry) -> Bootstrap:
+def redraw(evidence: Evidence, pairs: Pairs, entry: Entry) -> Bootstrap:
     """Return the bootstrap under the protocol of an entry: seed, resamples, confidence.
 
     Raises:
         UnresolvedError: It takes too many draws, or the confidence is none.
     """
-    protocol = entry.get("seed", SEED), entry.get("resamples", RESAMPLES)
-    return _bootstrap(pairs, *protocol, _confidence(entry).value)
+    if (planned := _planned(evidence)) > MOST_DRAWS:
+        raise UnresolvedError(f"its claims take {planned:,} draws, more than {MOST_DRAWS:,}")
+    seed, resamples = _protocol(entry)
+    company = _company(evidence, pairs, resamples)
+    return _bootstrap(company, pairs, seed, resamples, _confidence(entry).value)
 
 
-def neighbours(pairs: Pairs, entry: Entry, field: str) -> list[Bootstrap]:
+def neighbours(evidence: Evidence, pairs: Pairs, entry: Entry, field: str) -> list[Bootstrap]:
     """Return the bootstraps with a field of the protocol one unit lower and one unit higher.
 
     There are none for a seed where drawing them would take long.
     """
-    stated = _confidence(entry)
+    stated, (seed, resamples) = _confidence(entry), _protocol(entry)
+    company = _company(evidence, pairs, resamples)
     if field == "confidence":
         levels = (stated.value - 2 * stated.half, stated.value + 2 * stated.half)
-        protocol = entry.get("seed", SEED), entry.get("resamples", RESAMPLES)
-        return [_bootstrap(pairs, *protocol, level) for level in levels if 0 < level < 1]
-    value = int(entry.get(field, SEED if field == "seed" else RESAMPLES))
+        inside = (level for level in levels if 0 < level < 1)
+        return [_bootstrap(company, pairs, seed, resamples, level) for level in inside]
     if field == "resamples":
-        drawn = _means(pairs, entry.get("seed", SEED), value)
-        both = (drawn[: value - 1], drawn)
+        drawn = _means(company, seed, resamples)[pairs]
+        both = (drawn[: resamples - 1], drawn)
         return [_summary(pairs, means, stated.value) for means in both if means.size]
-    if entry.get("resamples", RESAMPLES) * len(pairs.items) > FEW_DRAWS:
+    if resamples * len(pairs.items) > FEW_DRAWS:
         return []
-    return [redraw(pairs, {**entry, field: s}) for s in (value - 1, value + 1) if s >= 0]
+    seeds = (s for s in (seed - 1, seed + 1) if s >= 0)
+    return [_bootstrap(company, pairs, s, resamples, stated.value) for s in seeds]
+
+
+def _protocol(entry: Entry) -> tuple[int, int]:
+    return entry.get("seed", SEED), entry.get("resamples", RESAMPLES)
 
 
 def _confidence(entry: Entry) -> Decimal:
     return read(entry.get("confidence", str(CONFIDENCE)))
 
 
+def _company(evidence: Evidence, pairs: Pairs, resamples: int) -> tuple[Pairs, ...]:
+    """Return `pairs` with others over as many items, which can share their draws."""
+    members = _sharing(evidence).get(len(pairs.items), ())
+    if pairs not in members:
+        return (pairs,)
+    size = max(1, MOST_KEPT // resamples)
+    first = members.index(pairs) // size * size
+    return members[first : first + size]
+
+
+@lru_cache(maxsize=2)
+def _sharing(evidence: Evidence) -> Mapping[int, tuple[Pairs, ...]]:
+    """Return the paired items of all resampled claims, by their number."""
+    found: defaultdict[int, dict[Pairs, None]] = defaultdict(dict)
+    for pairs, _ in _resampled(evidence):
+        found[len(pairs.items)][pairs] = None
+    return {n: tuple(members) for n, members in found.items()}
+
+
+@lru_cache(maxsize=2)
+def _planned(evidence: Evidence) -> int:
+    """Return how many draws it takes to repeat every resampled claim on its own."""
+    return sum(len(p.items) * _protocol(entry)[1] for p, entry in _resampled(evidence))
+
+
+def _resampled(evidence: Evidence) -> Iterator[tuple[Pairs, Entry]]:
+    for claim, _, entry in entries(evidence, "difference", "p-value"):
+        if "interval" in entry or entry.get("test") == "paired-item-bootstrap":
+            with suppress(UnresolvedError, UnavailableError):
+                yield pairs_of(evidence, claim, entry, entry.get("order", "id")), entry
+
+
 @lru_cache(maxsize=64)
-def _bootstrap(pairs: Pairs, seed: int, resamples: int, confidence: Fraction) -> Bootstrap:
+def _bootstrap(
+    company: tuple[Pairs, ...], pairs: Pairs, seed: int, resamples: int, confidence: Fraction
+) -> Bootstrap:
     """Return a bootstrap, once for all rules that ask."""
-    return _summary(pairs, _means(pairs, seed, resamples)[:resamples], confidence)
+    return _summary(pairs, _means(company, seed, resamples)[pairs][:resamples], confidence)
 
 
 def _summary(pairs: Pairs, means: Floats, confidence: Fraction) -> Bootstrap:
@@ -170,14 +220,13 @@ def _summary(pairs: Pairs, means: Floats, confidence: Fraction) -> Bootstrap:
 
 
 @lru_cache(maxsize=4)
-def _means(pairs: Pairs, seed: int, resamples: int) -> Floats:
+def _means(company: tuple[Pairs, ...], seed: int, resamples: int) -> Mapping[Pairs, Floats]:
     """Return one resampled mean more than asked for, for the neighbouring number of resamples.
 
     Only the last few are kept: they can be large, and what they give is kept by `_bootstrap`.
     """
-    if resamples * len(pairs.items) > MOST_DRAWS:
-        raise UnresolvedError(f"more than {MOST_DRAWS:,} draws are not repeated")
-    return resampled_means(_differences(pairs), seed, resamples + 1)
+    vectors = [_differences(pairs) for pairs in company]
+    return dict(zip(company, resampled_means(vectors, seed, resamples + 1), strict=True))
 
 
 @lru_cache(maxsize=16)
@@ -206,26 +255,28 @@ def _rows_as_items(table: Items) -> Items:
     return replace(table, keys=tuple(keys))
 
 
-def variant(check: IntervalCheck, pairs: Pairs, pooled: Pairs | None) -> str:
+def variant(evidence: Evidence, check: IntervalCheck, pairs: Pairs, pooled: Pairs | None) -> str:
     """Return the sentence of the known wrong procedure that gives the printed interval."""
-    for name, drawn in _variants(check.entry, pairs, pooled):
+    for name, drawn in _variants(evidence, check.entry, pairs, pooled):
         if admits(check.ends, drawn, check.slack):
             return name
     return ""
 
 
-def _variants(entry: Entry, pairs: Pairs, pooled: Pairs | None) -> Iterator[tuple[str, Bootstrap]]:
-    drawn = redraw(pairs, entry)
+def _variants(
+    evidence: Evidence, entry: Entry, pairs: Pairs, pooled: Pairs | None
+) -> Iterator[tuple[str, Bootstrap]]:
+    drawn = redraw(evidence, pairs, entry)
     swapped = replace(drawn, ci_low=-drawn.ci_high, ci_high=-drawn.ci_low)
     yield "baseline minus treatment", swapped
     if pooled is not None:
-        yield "rollouts pooled as if they were items", redraw(pooled, entry)
+        yield "rollouts pooled as if they were items", redraw(evidence, pooled, entry)
     resamples, level = entry["resamples"], _confidence(entry).value
     for reverse, name in ((False, "treatment"), (True, "baseline")):
         generator = np.random.default_rng(entry["seed"])
         sides = list(enumerate(_sides(pairs)))
         means = {
-            side: resampled_means(scores, generator, resamples)
+            side: resampled_means([scores], generator, resamples)[0]
             for side, scores in (reversed(sides) if reverse else sides)
         }
         unpaired = _summary(pairs, means[0] - means[1], level)

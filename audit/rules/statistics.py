@@ -110,17 +110,17 @@ def _interval_outcomes(evidence: Evidence, check: IntervalCheck, pairs: Pairs) -
         return
     if check.order != check.declared:
         yield _other_order(check)
-    yield from _right_ends(check, pairs)
+    yield from _right_ends(evidence, check, pairs)
 
 
-def _right_ends(check: IntervalCheck, pairs: Pairs) -> Iterator[Held]:
+def _right_ends(evidence: Evidence, check: IntervalCheck, pairs: Pairs) -> Iterator[Held]:
     """Yield the ends, and the fields of the protocol without whose value they would differ."""
     drawn = (check.recomputed.ci_low, check.recomputed.ci_high)
     for index, (end, value) in enumerate(zip(check.ends, drawn, strict=True)):
         pinned = end.pins(Fraction(value), check.slack)
         yield Held(MANIFEST, f"{check.pointer}/interval/{index}", numbers=pinned)
     for field in ("confidence", "seed", "resamples"):
-        others = neighbours(pairs, check.entry, field)
+        others = neighbours(evidence, pairs, check.entry, field)
         shows = bool(others) and not any(admits(check.ends, o, check.slack) for o in others)
         yield Held(MANIFEST, f"{check.pointer}/{field}", numbers=shows)
 
@@ -141,7 +141,7 @@ ORDERS: Mapping[Order | None, str] = {"id": "canonical order", "file": "the orde
 def _wrong_ends(evidence: Evidence, check: IntervalCheck, pairs: Pairs) -> Iterator[Outcome]:
     unit = check.entry.get("unit", "proportion")
     drawn = check.recomputed
-    known = variant(check, pairs, pooled(evidence, check.claim, check.entry))
+    known = variant(evidence, check, pairs, pooled(evidence, check.claim, check.entry))
     other = tuple(read(end.text, UNITS[unit]) for end in check.ends)
     if admits((other[0], other[1]), drawn, check.slack):
         known = f"the interval is a {UNITS[unit]}, but its unit says {unit}"

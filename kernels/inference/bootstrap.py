@@ -5,6 +5,7 @@ so results can be compared bit for bit with any plain NumPy implementation. Draw
 of rows consumes the generator in the same order: the result doesn't depend on the chunk size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -69,7 +70,7 @@ def paired_bootstrap(
     differences = paired_differences(baseline, treatment)
     seed, resamples = whole_number(seed, "seed", 0), whole_number(resamples, "resamples", 1)
     confidence = open_unit(confidence, "confidence")
-    means = resampled_means(differences, seed, resamples)
+    (means,) = resampled_means([differences], seed, resamples)
     return summarise(means, float(differences.mean()), differences.size, confidence)
 
 
@@ -92,31 +93,30 @@ def percentiles(confidence: float) -> tuple[float, float]:
     return float(tail), float(1 - tail)
 
 
-def resampled_means(differences: Floats, seed: int | np.random.Generator, resamples: int) -> Floats:
-    """Return the mean of each resample of `differences`, `[resamples]`.
+def resampled_means(
+    vectors: Sequence[Floats], seed: int | np.random.Generator, resamples: int
+) -> list[Floats]:
+    """Return the mean of each resample, `[resamples]`, of each vector of differences, `[n]`.
 
-    With g = default_rng(seed), bit for bit `differences[g.integers(0, n, (resamples, n))]
-    .mean(axis=1)`. A generator is drawn from where it stands.
+    All vectors see the same draws, which cost more than all the rest. With
+    g = default_rng(seed), each result is bit for bit
+    `vector[g.integers(0, n, (resamples, n))].mean(axis=1)`; a generator is drawn from where it
+    stands. Memory holds a chunk of indices, or one resample of them where that is more.
     """
-    values, step = _lattice(differences)
-    n, generator = differences.size, np.random.default_rng(seed)
+    n, generator = vectors[0].size, np.random.default_rng(seed)
     rows = max(1, CHUNK // n)
-    buffer: NDArray[Any] = np.empty((min(rows, resamples), n), values.dtype)
-    sums = np.empty(resamples)
+    lattices = [_lattice(vector) for vector in vectors]
+    buffers = {v.dtype: np.empty(min(rows, resamples) * n, v.dtype) for v, _ in lattices}
+    sums = np.empty((len(vectors), resamples))
     for start in range(0, resamples, rows):
-        block = buffer[: resamples - start]
-        _gather(values, generator, block)
-        np.add.reduce(block, axis=1, dtype=values.dtype, out=sums[start : start + rows])
-    return sums * step / n
-
-
-def _gather(values: NDArray[Any], generator: np.random.Generator, block: NDArray[Any]) -> None:
-    """Fill `block` with draws from `values`, row by row, never holding more than CHUNK indices."""
-    flat = block.reshape(-1)
-    for start in range(0, flat.size, CHUNK):
-        piece = flat[start : start + CHUNK]
-        # Every index is inside; "clip" only spares NumPy the copy that "raise" makes.
-        np.take(values, generator.integers(0, values.size, piece.size), out=piece, mode="clip")
+        index = generator.integers(0, n, min(rows, resamples - start) * n)
+        for (values, _), row in zip(lattices, sums, strict=True):
+            block = buffers[values.dtype][: index.size]
+            # Every index is inside; "clip" only spares NumPy the copy that "raise" makes.
+            np.take(values, index, out=block, mode="clip")
+            part = row[start : start + rows]
+            np.add.reduce(block.reshape(-1, n), axis=1, dtype=values.dtype, out=part)
+    return [row * step / n for (_, step), row in zip(lattices, sums, strict=True)]
 
 
 def _lattice(differences: Floats) -> tuple[NDArray[Any], float]:

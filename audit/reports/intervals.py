@@ -11,8 +11,8 @@ from rich.text import Text
 from rlvraudit.audit.errors import Exit, NothingToCheckError
 from rlvraudit.audit.evidence.supplement import Claim, Evidence
 from rlvraudit.audit.reports.terminal import Page, count, grid, indent, paint, short
+from rlvraudit.audit.rules.intervals import IntervalCheck, recheck
 from rlvraudit.audit.rules.reported import show
-from rlvraudit.audit.rules.resampling import IntervalCheck, recheck
 
 FORMAT = "rlvr-audit-intervals/1"
 

@@ -1,30 +1,25 @@
-"""Reported intervals and bootstrap p-values, redrawn under the protocol that they declare."""
+"""Bootstraps redrawn under the protocol that a reported interval or p-value declares."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
-from rlvraudit.audit.errors import AuditError
-from rlvraudit.audit.evidence.supplement import Claim, Evidence
-from rlvraudit.audit.results.item import Items
-from rlvraudit.audit.results.pairing import Order, Pairs
+from rlvraudit.audit.evidence.supplement import Evidence
+from rlvraudit.audit.results.pairing import Pairs
 from rlvraudit.audit.rules.reported import (
     Decimal,
     Entry,
     UnavailableError,
     UnresolvedError,
     as_float,
-    decimal,
     entries,
-    paired,
     pairs_of,
     read,
-    tables_of,
 )
 from rlvraudit.kernels.inference.bootstrap import (
     CONFIDENCE,
@@ -36,6 +31,7 @@ from rlvraudit.kernels.inference.bootstrap import (
 )
 from rlvraudit.kernels.inference.estimate import Floats
 
+Side = Literal["treatment", "baseline"]
 ROUNDOFF = Fraction(2.0**-53)
 MOST_DRAWS = 2_000_000_000
 """If all claims take more draws than this, none is repeated: about ten seconds of one core."""
@@ -45,83 +41,6 @@ FEW_DRAWS = 4_000_000
 
 MOST_KEPT = 1_000_000
 """Claims over the same number of items share a drawing, up to so many resampled means."""
-
-
-@dataclass(frozen=True, slots=True)
-class IntervalCheck:
-    """A claimed interval beside its recomputation.
-
-    `order` is the item order under which it recomputes, None if under neither; `recomputed` is
-    what that order gives, or the declared one where neither does. `slack` bounds the rounding
-    of `recomputed`.
-    """
-
-    claim: Claim
-    pointer: str
-    entry: Entry
-    recomputed: Bootstrap
-    order: Order | None
-    slack: Fraction
-
-    @property
-    def ends(self) -> tuple[Decimal, Decimal]:
-        """The interval as printed."""
-        return printed_ends(self.entry)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the interval recomputes, in whatever order."""
-        return self.order is not None
-
-    @property
-    def declared(self) -> Order:
-        """The item order that the claim declares, canonical if it declares none."""
-        order: Order = self.entry.get("order", "id")
-        return order
-
-
-def printed_ends(entry: Entry) -> tuple[Decimal, Decimal]:
-    """Return both ends of a reported interval."""
-    low, high = ({**entry, "value": text} for text in entry["interval"])
-    return decimal(low), decimal(high)
-
-
-def recheck(evidence: Evidence) -> Iterator[IntervalCheck | tuple[Claim, str]]:
-    """Yield a check of every claimed interval, or its claim with why there is none."""
-    for claim, pointer, entry in entries(evidence, "difference"):
-        if "interval" in entry:
-            try:
-                yield check_interval(evidence, claim, pointer, entry)
-            except (UnresolvedError, UnavailableError) as error:
-                yield claim, str(error)
-
-
-def check_interval(evidence: Evidence, claim: Claim, pointer: str, entry: Entry) -> IntervalCheck:
-    """Return a claimed interval beside its recomputation.
-
-    Raises:
-        UnresolvedError: Its items can't be paired, or it takes too many draws.
-        UnavailableError: What it rests on is not there.
-    """
-    if entry.get("kind") == "relative":
-        raise UnresolvedError("a paired item bootstrap gives no interval of a relative difference")
-    ends, declared = printed_ends(entry), entry.get("order", "id")
-    orders: tuple[Order, Order] = ("id", "file") if declared == "id" else ("file", "id")
-    for order in orders:
-        pairs = pairs_of(evidence, claim, entry, order)
-        slack, drawn = rounding(pairs), redraw(evidence, pairs, entry)
-        if admits(ends, drawn, slack):
-            return IntervalCheck(claim, pointer, entry, drawn, order, slack)
-    pairs = pairs_of(evidence, claim, entry, orders[0])
-    return IntervalCheck(
-        claim, pointer, entry, redraw(evidence, pairs, entry), None, rounding(pairs)
-    )
-
-
-def admits(ends: tuple[Decimal, Decimal], drawn: Bootstrap, slack: Fraction) -> bool:
-    """Tell whether both ends may have been printed for `drawn`."""
-    low, high = Fraction(drawn.ci_low), Fraction(drawn.ci_high)
-    return ends[0].admits(low, slack) and ends[1].admits(high, slack)
 
 
 def rounding(pairs: Pairs) -> Fraction:
@@ -162,6 +81,17 @@ def neighbours(evidence: Evidence, pairs: Pairs, entry: Entry, field: str) -> li
         return []
     seeds = (s for s in (seed - 1, seed + 1) if s >= 0)
     return [_bootstrap(company, pairs, s, resamples, stated.value) for s in seeds]
+
+
+def unpaired(pairs: Pairs, entry: Entry, first: Side) -> Bootstrap:
+    """Return the wrong bootstrap that resamples the methods independently, `first` before."""
+    seed, resamples = _protocol(entry)
+    generator, scores = np.random.default_rng(seed), _sides(pairs)
+    order: tuple[Side, Side] = (
+        ("treatment", "baseline") if first == "treatment" else ("baseline", "treatment")
+    )
+    means = {side: resampled_means([scores[side]], generator, resamples)[0] for side in order}
+    return _summary(pairs, means["treatment"] - means["baseline"], _confidence(entry).value)
 
 
 def _protocol(entry: Entry) -> tuple[int, int]:
@@ -231,53 +161,12 @@ def _means(company: tuple[Pairs, ...], seed: int, resamples: int) -> Mapping[Pai
 
 @lru_cache(maxsize=16)
 def _differences(pairs: Pairs) -> Floats:
-    treatment, baseline = _sides(pairs)
-    return treatment - baseline
+    scores = _sides(pairs)
+    return scores["treatment"] - scores["baseline"]
 
 
-def _sides(pairs: Pairs) -> tuple[Floats, Floats]:
-    treatment = np.array([float(mean) for mean in pairs.treatment_means])
-    return treatment, np.array([float(mean) for mean in pairs.baseline_means])
-
-
-def pooled(evidence: Evidence, claim: Claim, entry: Entry) -> Pairs | None:
-    """Return the rows of both methods paired as if each rollout were an item, if they can be."""
-    sides = claim.value["compares"]
-    apart = tuple(_rows_as_items(table) for table in tables_of(evidence, claim, entry))
-    try:
-        return paired(apart, sides["baseline"], sides["treatment"], "file")
-    except AuditError:
-        return None
-
-
-def _rows_as_items(table: Items) -> Items:
-    keys = (k._replace(item=repr((k.item, k.seed, k.rollout))) for k in table.keys)
-    return replace(table, keys=tuple(keys))
-
-
-def variant(evidence: Evidence, check: IntervalCheck, pairs: Pairs, pooled: Pairs | None) -> str:
-    """Return the sentence of the known wrong procedure that gives the printed interval."""
-    for name, drawn in _variants(evidence, check.entry, pairs, pooled):
-        if admits(check.ends, drawn, check.slack):
-            return name
-    return ""
-
-
-def _variants(
-    evidence: Evidence, entry: Entry, pairs: Pairs, pooled: Pairs | None
-) -> Iterator[tuple[str, Bootstrap]]:
-    drawn = redraw(evidence, pairs, entry)
-    swapped = replace(drawn, ci_low=-drawn.ci_high, ci_high=-drawn.ci_low)
-    yield "baseline minus treatment", swapped
-    if pooled is not None:
-        yield "rollouts pooled as if they were items", redraw(evidence, pooled, entry)
-    resamples, level = entry["resamples"], _confidence(entry).value
-    for reverse, name in ((False, "treatment"), (True, "baseline")):
-        generator = np.random.default_rng(entry["seed"])
-        sides = list(enumerate(_sides(pairs)))
-        means = {
-            side: resampled_means([scores], generator, resamples)[0]
-            for side, scores in (reversed(sides) if reverse else sides)
-        }
-        unpaired = _summary(pairs, means[0] - means[1], level)
-        yield f"methods resampled independently of each other, {name} first", unpaired
+def _sides(pairs: Pairs) -> Mapping[Side, Floats]:
+    return {
+        "treatment": np.array([float(mean) for mean in pairs.treatment_means]),
+        "baseline": np.array([float(mean) for mean in pairs.baseline_means]),
+    }

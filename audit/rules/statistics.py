@@ -8,6 +8,13 @@ from rlvraudit.audit.evidence.receipt import Receipt, receipts
 from rlvraudit.audit.evidence.supplement import MANIFEST, Claim, Evidence
 from rlvraudit.audit.results.comparison import FEW_ITEMS, is_borderline, unreliable
 from rlvraudit.audit.results.pairing import Order, Pairs
+from rlvraudit.audit.rules.intervals import (
+    IntervalCheck,
+    admits,
+    check_interval,
+    pooled,
+    variant,
+)
 from rlvraudit.audit.rules.judgement import companion
 from rlvraudit.audit.rules.reported import (
     UNITS,
@@ -20,14 +27,7 @@ from rlvraudit.audit.rules.reported import (
     read,
     tables_of,
 )
-from rlvraudit.audit.rules.resampling import (
-    IntervalCheck,
-    admits,
-    check_interval,
-    neighbours,
-    pooled,
-    variant,
-)
+from rlvraudit.audit.rules.resampling import neighbours
 from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
 
 FEW_SEEDS = 3

@@ -10,7 +10,7 @@ from itemised import claim, of_items, outcomes, problems, recomputed, skipped, t
 from numpy.typing import NDArray
 
 from rlvraudit.audit.rules import resampling
-from rlvraudit.audit.rules.resampling import IntervalCheck, recheck
+from rlvraudit.audit.rules.intervals import IntervalCheck, recheck
 from rlvraudit.audit.rules.rule import Problem, Skipped
 
 Floats = NDArray[np.float64]

@@ -46,6 +46,7 @@ FORMATS = {
 class Ball:
     """An array of centres with radii, in a given precision; see the module's docstring."""
 
+    __slots__ = ("centre", "precision", "radius")
     __array_ufunc__ = None  # NumPy's operators leave the work to a ball's reflected ones
     __hash__ = None  # type: ignore[assignment]
 
@@ -89,8 +90,11 @@ class Ball:
 
     def rounded(self, extra: Floats | float, centre: Floats) -> Ball:
         """Return `centre` with radius `extra` plus the rounding of one operation."""
-        u, tiny = self.precision.roundoff, self.precision.tiny
-        return Ball(centre, extra + u * np.abs(centre) + tiny, self.precision)
+        radius = np.abs(centre)
+        radius *= self.precision.roundoff
+        radius += extra
+        radius += self.precision.tiny
+        return Ball(centre, radius, self.precision)
 
     def lift(self, other: Any) -> Ball:
         """Return `other` as a ball; plain numbers and arrays are rounded to the precision."""
@@ -138,10 +142,12 @@ class Ball:
     @quiet
     def __matmul__(self, other: Any) -> Ball:
         b = self.lift(other)
-        magnitude = np.abs(self.centre) @ np.abs(b.centre)
-        spread = np.abs(self.centre) @ b.radius + self.radius @ (np.abs(b.centre) + b.radius)
-        u = self.precision.roundoff
-        return self.rounded(spread + self.shape[-1] * u * magnitude, self.centre @ b.centre)
+        mine, other_magnitude = np.abs(self.centre), np.abs(b.centre)
+        growth = self.shape[-1] * self.precision.roundoff
+        spread = (self.radius + growth * mine) @ other_magnitude
+        if b.radius.any():
+            spread += (mine + self.radius) @ b.radius
+        return self.rounded(spread, self.centre @ b.centre)
 
     def __lt__(self, other: Any) -> Any:
         return self.centre < self.lift(other).centre
@@ -166,6 +172,7 @@ class Ball:
 def lifted(plain: Any, precision: Precision) -> Ball:
     """Return a plain number or array as a ball: off by a rounding unless representable."""
     centre = np.asarray(plain, np.float64)
-    single = precision.roundoff > FORMATS["float64"].roundoff
-    held = centre.astype(np.float32).astype(np.float64) if single else centre
+    if precision is FORMATS["float64"]:
+        return Ball(centre, 0.0, precision)
+    held = centre.astype(np.float32).astype(np.float64)
     return Ball(centre, np.where(held == centre, 0.0, np.abs(held - centre)), precision)

@@ -44,7 +44,24 @@ def _validator(schema: str) -> "Validator":
 
     # An empty registry: a reference to anything outside the schema fails, nothing is fetched.
     registry: Registry[Any] = Registry()
-    return Draft202012Validator(load(schema), registry=registry)
+    whole = load(schema)
+    return Draft202012Validator(_inlined(whole, whole.get("$defs", {})), registry=registry)
+
+
+def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a part of a schema with its definitions in their places.
+
+    Following a reference takes jsonschema longer than all that it leads to.
+    """
+    if isinstance(part, list):
+        return [_inlined(element, definitions) for element in part]
+    if not isinstance(part, dict):
+        return part
+    rest = {k: _inlined(v, definitions) for k, v in part.items() if k not in ("$ref", "$defs")}
+    if "$ref" not in part:
+        return rest
+    target = _inlined(definitions[part["$ref"].removeprefix("#/$defs/")], definitions)
+    return target if not rest else {**rest, "allOf": [*rest.get("allOf", ()), target]}
 
 
 def _explain(error: "ValidationError") -> Iterator[Violation]:

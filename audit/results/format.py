@@ -86,11 +86,12 @@ def tabulate(rows: Iterable[Row], name: str, read_score: Callable[[Any], float])
     keys: list[Key] = []
     scores: list[float] = []
     lines: list[int] = []
+    stem = PurePath(name).stem
     for line, cells in rows:
         if len(lines) == MAX_ROWS:
             raise LimitError(f"{name}: more than {MAX_ROWS:,} rows")
         try:
-            keys.append(_key(cells, PurePath(name).stem))
+            keys.append(_key(cells, stem))
             scores.append(read_score(cells["score"]))
         except ValueError as error:
             raise RowError(name, line, str(error)) from error

@@ -31,12 +31,12 @@ class TarSettings:
     leave one and the clip is exercised.
     """
 
-    prompts: tuple[tuple[int, ...], ...] = ((3, 7, 2), (5, 1, 9), (11, 4, 6), (8, 13, 10))
+    prompts: tuple[tuple[int, ...], ...] = ((3, 7), (5, 1), (11, 4), (8, 13))
     vocabulary: int = 16
     hidden: int = 8
     init_scale: float = 0.8
-    max_tokens: int = 6
-    verifier_modulus: int = 4
+    max_tokens: int = 5
+    verifier_modulus: int = 5
     candidates: int = 8
     prototypes: int = 3
     updates: int = 3

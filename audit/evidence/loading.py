@@ -54,15 +54,27 @@ def load(
         UnreadableError: `folder` can't be opened.
     """
     files, faults = read_tree(folder, limits)
+    return assemble(folder.resolve().name, files, tuple(faults), limits, parsers, options)
+
+
+def assemble(
+    name: str,
+    files: Mapping[str, File],
+    faults: tuple[Fault, ...] = (),
+    limits: Limits = LIMITS,
+    parsers: Mapping[str, Parser] = NONE,
+    options: Mapping[str, Any] = NONE,
+) -> Evidence:
+    """Return the evidence in `files`, as they were read, with the `faults` of reading them."""
     manifest, wrong = _manifest(files, limits)
     artifacts = tuple(_artifacts(manifest))
     documents, more = _documents(artifacts, files, limits, parsers)
     return Evidence(
-        folder.resolve().name,
+        name,
         manifest,
         artifacts,
         tuple(_claims(manifest)),
-        MappingProxyType(files),
+        MappingProxyType(dict(files)),
         MappingProxyType(documents),
         (*faults, *wrong, *more),
         options,

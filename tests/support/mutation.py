@@ -29,23 +29,14 @@ class Target:
 
 
 class Supplement:
-    """The bytes of a supplement by path, with a copy on disk that mutations are written to."""
+    """The bytes of a supplement by path, and what they become where one number changes."""
 
-    def __init__(self, source: Path, copy: Path) -> None:
-        """Read `source` and write it out again below `copy`."""
-        self.copy = copy
+    def __init__(self, source: Path) -> None:
+        """Read everything below `source`."""
         files = (p for p in sorted(source.rglob("*")) if p.is_file())
         self.files = {p.relative_to(source).as_posix(): p.read_bytes() for p in files}
         self.manifest = json.loads(self.files[MANIFEST])
         self.types = {a["path"]: a["type"].split("/")[0] for a in self.manifest["artifacts"]}
-        for path in self.files:
-            self._write({path: self.files[path]})
-
-    def _write(self, files: dict[str, bytes]) -> None:
-        for path, data in files.items():
-            place = self.copy / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
 
     def targets(self) -> Iterator[Target]:
         """Yield every number of every artifact and every reported decimal of the manifest."""
@@ -66,21 +57,14 @@ class Supplement:
                 value = json.loads(self.files[path])
                 yield from (Target(path, at) for at, _ in numbers(value, "", decimals=quoted))
 
-    def apply(self, target: Target) -> bool:
-        """Write the mutant to disk; False where the mutation changes nothing."""
+    def mutant(self, target: Target) -> dict[str, bytes] | None:
+        """Return the files that differ in a mutant; None where the mutation changes nothing."""
         kind = self.types.get(target.path, "json")
         mutate = {"tensors": mutate_tensor, "item-results": mutate_score}.get(kind, mutate_json)
         data = mutate(self.files[target.path], target)
         if data == self.files[target.path]:
-            return False
-        self._write(self._rehashed({target.path: data}))
-        return True
-
-    def restore(self) -> None:
-        """Write the unmutated files that a mutation may have touched."""
-        receipts = {p for p, kind in self.types.items() if kind == "receipt"}
-        current = (p for p in self.files if (self.copy / p).read_bytes() != self.files[p])
-        self._write({p: self.files[p] for p in {*current, *receipts, MANIFEST}})
+            return None
+        return self._rehashed({target.path: data})
 
     def _rehashed(self, changed: dict[str, bytes]) -> dict[str, bytes]:
         """Return the changed files with the receipts and the manifest that name their digests."""

@@ -271,7 +271,7 @@ def imported_by(*arguments: str) -> set[str]:
         "*(n for n in sys.modules if n == 'scipy.stats'), file=sys.stderr)\n"
         "sys.exit(status)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     return set(done.stderr.split())
 
 
@@ -282,4 +282,6 @@ def test_help_imports_click_and_little_else() -> None:
 
 @pytest.mark.parametrize("supplement", [PASSING, str(ROOT / "supplement")])
 def test_check_imports_no_library_that_it_does_not_need(supplement: str) -> None:
-    assert not imported_by("check", supplement) & {"torch", "scipy.stats", "pandas", "matplotlib"}
+    imported = imported_by("check", supplement)
+    assert "numpy" in imported
+    assert not imported & {"torch", "scipy.stats", "pandas", "matplotlib"}

@@ -7,6 +7,7 @@ to within a bound so small that a change by one part in a thousand would have be
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,13 @@ def marks(evidence: Evidence, held: Iterable[Held]) -> Marks:
     return marked
 
 
-def _all_numbers(evidence: Evidence) -> Iterator[tuple[str, str, int]]:
+@lru_cache(maxsize=2)
+def _all_numbers(evidence: Evidence) -> tuple[tuple[str, str, int], ...]:
+    """Return path, pointer and size of all numbers; the shares and each family ask for them."""
+    return tuple(_walk(evidence))
+
+
+def _walk(evidence: Evidence) -> Iterator[tuple[str, str, int]]:
     for claim in evidence.claims:
         for pointer, entry in claim.reported:
             for at, size in numbers(entry, pointer, decimals=True):

@@ -4,7 +4,6 @@ Everything is in balls (`kernels.bounds`): values with the error that the record
 computation, in the trace's dtype, and this one may have made.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -81,34 +80,42 @@ class Model:
         return attempts[self.trace.accepted(update)].reshape(-1)
 
     @cached_property
-    def passes(self) -> Mapping[int, "ScoredRows"]:
-        """The forward pass of every snapshot that some update uses."""
-        used = {0} | set(range(self.settings.updates))
-        return {snapshot: self._score(snapshot) for snapshot in sorted(used)}
-
-    def parameters(self, snapshot: int) -> gru.Gru:
-        """Return the recorded parameters of one snapshot, as exact balls."""
-        flat = exact(self.trace.tensors["parameters"][snapshot], self.trace.document["dtype"])
+    def parameters(self) -> gru.Gru:
+        """The recorded parameters of every snapshot that an update starts from, exact balls."""
+        used = self.trace.tensors["parameters"][: self.settings.updates]
+        flat = exact(used, self.trace.document["dtype"])
         return gru.unpack(flat, self.settings.vocabulary, self.settings.hidden)
 
-    def _score(self, snapshot: int) -> "ScoredRows":
+    @cached_property
+    def run(self) -> gru.Pass:
+        """The forward pass of every snapshot over every row, prompt and response."""
+        return gru.forward(self.parameters, np.concatenate([self.prompts, self.tokens], axis=1))
+
+    @cached_property
+    def scored(self) -> tuple["ScoredRows", ...]:
+        """What each snapshot says of the responses."""
         length = self.prompts.shape[1]
-        sequence = np.concatenate([self.prompts, self.tokens], axis=1)
-        run = gru.forward(self.parameters(snapshot), sequence)
-        logits = run.logits[:, length - 1 : -1]
+        logits = self.run.logits[..., length - 1 : -1, :]
         log_probs = log_softmax(logits)
         xp = log_probs.__array_namespace__()
-        chosen = xp.take_along_axis(log_probs, self.tokens[..., None], axis=2)[..., 0]
+        at = np.broadcast_to(self.tokens[..., None], (*log_probs.shape[:-1], 1))
+        chosen = xp.take_along_axis(log_probs, at, axis=-1)[..., 0]
+        logp = xp.where(self.mask, chosen, 0.0)
         last = length - 1 + self.mask.sum(axis=1)
-        states = run.hidden[np.arange(len(sequence)), last]
-        return ScoredRows(run, logits, log_probs, xp.where(self.mask, chosen, 0.0), states)
+        states = self.run.hidden[:, np.arange(len(last)), last]
+        return tuple(
+            ScoredRows(logits[i], log_probs[i], logp[i], states[i])
+            for i in range(self.settings.updates)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """One snapshot's forward pass: logits and log-probabilities `[R, T, V]`, chosen `[R, T]`."""
+    """What one snapshot says: logits and log-probabilities `[R, T, V]`, the chosen `[R, T]`.
 
-    run: gru.Pass
+    `states` are the hidden states after the last active token, `[R, H]`.
+    """
+
     logits: Ball
     log_probs: Ball
     logp: Ball
@@ -128,7 +135,7 @@ def expected_tokens(model: Model, snapshot: int, rows: Integers, uniforms: Any) 
 
     A recorded token is kept where the uniform lies within rounding error of its bounds.
     """
-    scored = model.passes[snapshot]
+    scored = model.scored[snapshot]
     xp = scored.logits.__array_namespace__()
     cumulative = xp.cumulative_sum(xp.exp(scored.log_probs[rows]), axis=-1)
     tokens, drawn = model.tokens[rows], uniforms.reshape(len(rows), -1)

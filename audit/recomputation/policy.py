@@ -75,10 +75,10 @@ def verdicts(work: Workbench) -> Iterator[Result]:
 
 def scores(work: Workbench) -> Iterator[Result]:
     """Yield log-probabilities and hidden states of the recorded parameters."""
-    s, model, passes = work.settings, work.model, work.model.passes
+    s, model, scored = work.settings, work.model, work.model.scored
     shape = (len(s.prompts), s.candidates)
     rows = np.arange(shape[0] * shape[1])
-    base, chosen = passes[0], work.trace.bank_rows()
+    base, chosen = scored[0], work.trace.bank_rows()
     xp = base.logp.__array_namespace__()
     prompts = tuple(
         work.at(f"/settings/prompts/{i}/{j}")
@@ -97,10 +97,10 @@ def scores(work: Workbench) -> Iterator[Result]:
     for index in range(len(work.updates)):
         groups = model.group_rows(index)
         named = {
-            "logp_old": passes[max(index - 1, 0)].logp[groups],
-            "logp_policy": passes[index].logp[groups],
+            "logp_old": scored[max(index - 1, 0)].logp[groups],
+            "logp_policy": scored[index].logp[groups],
             "logp_base": base.logp[groups],
-            "replay.logp_policy": passes[index].logp[chosen],
+            "replay.logp_policy": scored[index].logp[chosen],
         }
         for name, value in named.items():
             what = "log-probability of the recorded parameters"
@@ -109,26 +109,26 @@ def scores(work: Workbench) -> Iterator[Result]:
 
 def gradients(work: Workbench) -> Iterator[Result]:
     """Yield the KL to the base, and every parameter gradient by backpropagation."""
-    for index in range(len(work.updates)):
-        kl, grad_kl = _divergence(work, index)
+    divergences = [_divergence(work, index) for index in range(len(work.updates))]
+    parts = _backward(work, [gradient for _, gradient in divergences])
+    total = parts[0] + parts[1] * work.settings.kl_beta + parts[2] * work.settings.replay_lambda
+    stacked = total.__array_namespace__().stack([*parts, total], axis=1)
+    for index, (kl, _) in enumerate(divergences):
         yield work.number(
             "RA401", "full-vocabulary KL to the base", f"/updates/{index}/loss/kl", kl
         )
-        parts = _backward(work, index, grad_kl)
-        total = parts[0] + parts[1] * work.settings.kl_beta + parts[2] * work.settings.replay_lambda
-        xp = total.__array_namespace__()
         yield work.tensor(
             "RA420",
             "gradient by backpropagation (surrogate, KL, replay, total)",
             f"update.{index}.gradients",
-            xp.stack([*parts, total]),
+            stacked[index],
         )
 
 
 def _divergence(work: Workbench, index: int) -> tuple[Ball, Ball]:
     """Return KL(policy || base) of the groups' positions and its gradient by the logits."""
     rows, vocabulary = work.model.group_rows(index), work.settings.vocabulary
-    policy, base = (work.model.passes[i].logits[rows] for i in (index, 0))
+    policy, base = (work.model.scored[i].logits[rows] for i in (index, 0))
     xp = policy.__array_namespace__()
     result = OBJECTIVES["kl.full"].evaluate(
         logits_policy=xp.reshape(policy, (-1, vocabulary)),
@@ -138,27 +138,40 @@ def _divergence(work: Workbench, index: int) -> tuple[Ball, Ball]:
     return result["value"], xp.reshape(result["grad_logits_policy"], policy.shape)
 
 
-def _backward(work: Workbench, index: int, grad_kl: Ball) -> list[Ball]:
-    """Return the parameter gradients of surrogate, KL and replay, by backpropagation in time."""
-    model, trace = work.model, work.trace
-    groups, chosen = model.group_rows(index), trace.bank_rows()
-    scored = model.passes[index]
-    xp = scored.logits.__array_namespace__()
+def _backward(work: Workbench, grad_kl: list[Ball]) -> list[Ball]:
+    """Return each update's gradient of surrogate, KL and replay by the parameters, `[U, P]` each.
 
-    def through(name: str, rows: Integers) -> Ball:
-        one_hot = model.tokens[rows][..., None] == np.arange(work.settings.vocabulary)
-        upstream = work.ball(trace.update(index, name))[..., None]
-        product: Ball = upstream * (one_hot.astype(np.float64) - xp.exp(scored.log_probs[rows]))
-        return product
-
-    inner = xp.concat([through("grad_logp", groups), grad_kl, through("replay.grad_logp", chosen)])
-    rows = np.concatenate([groups, groups, chosen])
-    before = xp.asarray(np.zeros((len(rows), model.prompts.shape[1] - 1, inner.shape[2])))
-    after = xp.asarray(np.zeros((len(rows), 1, inner.shape[2])))
-    gradient = gru.backward(
-        model.parameters(index),
-        gru.take(scored.run, rows),
-        xp.concat([before, inner, after], axis=1),
+    Backpropagation in time, of all updates at once: each from the snapshot that it started from.
+    """
+    model, chosen = work.model, work.trace.bank_rows()
+    xp = grad_kl[0].__array_namespace__()
+    groups = [model.group_rows(index) for index in range(len(grad_kl))]
+    rows = np.stack([np.concatenate([rows, rows, chosen]) for rows in groups])
+    upstream = xp.stack(
+        [
+            xp.concat(
+                [
+                    _by_logits(work, index, "grad_logp", groups[index]),
+                    gradient,
+                    _by_logits(work, index, "replay.grad_logp", chosen),
+                ]
+            )
+            for index, gradient in enumerate(grad_kl)
+        ]
     )
-    edges = np.cumsum([0, len(groups), len(groups), len(chosen)])
-    return [xp.sum(gradient[a:b], axis=0) for a, b in pairwise(edges)]
+    before = xp.asarray(np.zeros((*rows.shape, model.prompts.shape[1] - 1, upstream.shape[-1])))
+    after = xp.asarray(np.zeros((*rows.shape, 1, upstream.shape[-1])))
+    whole = xp.concat([before, upstream, after], axis=2)
+    gradient = gru.backward(model.parameters, gru.take(model.run, rows), whole)
+    edges = np.cumsum([0, len(groups[0]), len(groups[0]), len(chosen)])
+    return [xp.sum(gradient[:, a:b], axis=1) for a, b in pairwise(edges)]
+
+
+def _by_logits(work: Workbench, index: int, name: str, rows: Integers) -> Ball:
+    """Return the gradient by the logits of a loss whose gradient by the chosen logp is recorded."""
+    probabilities = work.model.scored[index].log_probs[rows]
+    xp = probabilities.__array_namespace__()
+    one_hot = work.model.tokens[rows][..., None] == np.arange(work.settings.vocabulary)
+    by_logp = work.ball(work.trace.update(index, name))[..., None]
+    product: Ball = by_logp * (one_hot.astype(np.float64) - xp.exp(probabilities))
+    return product

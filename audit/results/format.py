@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -130,8 +131,11 @@ def score_of_json(cell: Any) -> float:
         raise ValueError("score does not fit a double") from None
 
 
+@lru_cache(maxsize=1024)
 def score_of_text(text: str) -> float:
     """Return the score that a cell of text is. Whether it is finite is judged later.
+
+    Remembered, since thousands of rows hold few distinct scores.
 
     Raises:
         ValueError: It is neither a number nor true or false.

@@ -1,7 +1,7 @@
 """Pairing: which two methods, which items both have, and the exact mean of each item."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from rlvraudit.audit.errors import UsageError
-from rlvraudit.audit.results.item import Items, Key
+from rlvraudit.audit.results.item import Items
 from rlvraudit.kernels.inference.exact import as_fraction
 
 Order = Literal["id", "file"]
@@ -114,20 +114,19 @@ def _is_integer(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) < 1000
 
 
-@lru_cache(maxsize=32)
 def scores_by_item(tables: tuple[Items, ...], method: str) -> Mapping[str, Sequence[Fraction]]:
     """Return the scores of each item, as their decimals say, in order of first appearance."""
+    return _by_method(tables).get(method, MappingProxyType({}))
+
+
+@lru_cache(maxsize=32)
+def _by_method(tables: tuple[Items, ...]) -> Mapping[str, Mapping[str, Sequence[Fraction]]]:
     values = {s: as_fraction(s) for t in tables for s in set(t.scores.tolist())}
-    found: defaultdict[str, list[Fraction]] = defaultdict(list)
-    for key, score in _rows(tables):
-        if key.method == method:
-            found[key.item].append(values[score])
-    return MappingProxyType(dict(found))
-
-
-def _rows(tables: Sequence[Items]) -> Iterator[tuple[Key, float]]:
+    found: defaultdict[str, dict[str, list[Fraction]]] = defaultdict(dict)
     for table in tables:
-        yield from zip(table.keys, table.scores.tolist(), strict=True)
+        for key, score in zip(table.keys, table.scores.tolist(), strict=True):
+            found[key.method].setdefault(key.item, []).append(values[score])
+    return {method: MappingProxyType(items) for method, items in found.items()}
 
 
 def item_mean(scores: Sequence[Fraction]) -> Fraction:
@@ -136,10 +135,13 @@ def item_mean(scores: Sequence[Fraction]) -> Fraction:
 
 
 def exact_sum(fractions: Iterable[Fraction]) -> Fraction:
-    """Return the sum; fractions of one denominator are added as integers, which is quicker."""
+    """Return the sum; equal objects, of which scores have few, are multiplied, not added."""
+    held = tuple(fractions)  # while it is held, no two of its objects share an id
+    known = {id(fraction): fraction for fraction in held}
+    counts = Counter(map(id, held))
     numerators: defaultdict[int, int] = defaultdict(int)
-    for fraction in fractions:
-        numerators[fraction.denominator] += fraction.numerator
+    for key, count in counts.items():
+        numerators[known[key].denominator] += known[key].numerator * count
     return sum((Fraction(n, d) for d, n in numerators.items()), Fraction(0))
 
 

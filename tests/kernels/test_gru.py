@@ -69,18 +69,17 @@ def test_bound_covers_float32_and_is_not_vacuous(flat: Floats, tokens: NDArray[n
     assert ball.radius.max() < 1e-3
 
 
-def test_some_sequences_of_a_pass_are_the_pass_over_them(
-    flat: Floats, tokens: NDArray[np.int64]
-) -> None:
-    parameters = gru.unpack(flat, VOCABULARY, HIDDEN)
-    rows = np.array([4, 0])
-    some = gru.take(gru.forward(parameters, tokens), rows)
-    alone = gru.forward(parameters, tokens[rows])
-    np.testing.assert_allclose(some.logits, alone.logits, rtol=1e-14, atol=1e-14)
-    upstream = np.ones_like(alone.logits)
-    np.testing.assert_allclose(
-        gru.backward(parameters, some, upstream),
-        gru.backward(parameters, alone, upstream),
-        rtol=1e-12,
-        atol=1e-13,
-    )
+def test_several_models_at_once_are_each_alone(tokens: NDArray[np.int64]) -> None:
+    rng = np.random.default_rng(6)
+    flat = rng.uniform(-1, 1, (2, gru.size(VOCABULARY, HIDDEN)))
+    rows = np.array([[4, 0], [1, 4]])
+    together = gru.unpack(flat, VOCABULARY, HIDDEN)
+    some = gru.take(gru.forward(together, tokens), rows)
+    upstream = rng.standard_normal(some.logits.shape)
+    gradient = gru.backward(together, some, upstream)
+    for model in range(2):
+        alone = gru.unpack(flat[model], VOCABULARY, HIDDEN)
+        run = gru.forward(alone, tokens[rows[model]])
+        expected = gru.backward(alone, run, upstream[model])
+        np.testing.assert_allclose(some.logits[model], run.logits, rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(gradient[model], expected, rtol=1e-12, atol=1e-13)

@@ -29,6 +29,7 @@ from rlvraudit.kernels.inference.bootstrap import (
     resampled_means,
     summarise,
 )
+from rlvraudit.kernels.inference.draws import IndexStream
 from rlvraudit.kernels.inference.estimate import Floats
 
 Side = Literal["treatment", "baseline"]
@@ -86,11 +87,11 @@ def neighbours(evidence: Evidence, pairs: Pairs, entry: Entry, field: str) -> li
 def unpaired(pairs: Pairs, entry: Entry, first: Side) -> Bootstrap:
     """Return the wrong bootstrap that resamples the methods independently, `first` before."""
     seed, resamples = _protocol(entry)
-    generator, scores = np.random.default_rng(seed), _sides(pairs)
+    stream, scores = IndexStream(seed), _sides(pairs)
     order: tuple[Side, Side] = (
         ("treatment", "baseline") if first == "treatment" else ("baseline", "treatment")
     )
-    means = {side: resampled_means([scores[side]], generator, resamples)[0] for side in order}
+    means = {side: resampled_means([scores[side]], stream, resamples)[0] for side in order}
     return _summary(pairs, means["treatment"] - means["baseline"], _confidence(entry).value)
 
 
@@ -156,7 +157,9 @@ def _means(company: tuple[Pairs, ...], seed: int, resamples: int) -> Mapping[Pai
     Only the last few are kept: they can be large, and what they give is kept by `_bootstrap`.
     """
     vectors = [_differences(pairs) for pairs in company]
-    return dict(zip(company, resampled_means(vectors, seed, resamples + 1), strict=True))
+    return dict(
+        zip(company, resampled_means(vectors, IndexStream(seed), resamples + 1), strict=True)
+    )
 
 
 @lru_cache(maxsize=16)

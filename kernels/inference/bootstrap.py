@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlvraudit.kernels.inference.draws import IndexStream
 from rlvraudit.kernels.inference.estimate import (
     Floats,
     open_unit,
@@ -70,7 +71,7 @@ def paired_bootstrap(
     differences = paired_differences(baseline, treatment)
     seed, resamples = whole_number(seed, "seed", 0), whole_number(resamples, "resamples", 1)
     confidence = open_unit(confidence, "confidence")
-    (means,) = resampled_means([differences], seed, resamples)
+    (means,) = resampled_means([differences], IndexStream(seed), resamples)
     return summarise(means, float(differences.mean()), differences.size, confidence)
 
 
@@ -93,23 +94,21 @@ def percentiles(confidence: float) -> tuple[float, float]:
     return float(tail), float(1 - tail)
 
 
-def resampled_means(
-    vectors: Sequence[Floats], seed: int | np.random.Generator, resamples: int
-) -> list[Floats]:
+def resampled_means(vectors: Sequence[Floats], stream: IndexStream, resamples: int) -> list[Floats]:
     """Return the mean of each resample, `[resamples]`, of each vector of differences, `[n]`.
 
-    All vectors see the same draws, which cost more than all the rest. With
+    All vectors see the same draws, which cost more than all the rest. With the stream of
     g = default_rng(seed), each result is bit for bit
-    `vector[g.integers(0, n, (resamples, n))].mean(axis=1)`; a generator is drawn from where it
-    stands. Memory holds a chunk of indices, or one resample of them where that is more.
+    `vector[g.integers(0, n, (resamples, n))].mean(axis=1)`. Memory holds a chunk of indices, or
+    one resample of them where that is more.
     """
-    n, generator = vectors[0].size, np.random.default_rng(seed)
+    n = vectors[0].size
     rows = max(1, CHUNK // n)
     lattices = [_lattice(vector) for vector in vectors]
     buffers = {v.dtype: np.empty(min(rows, resamples) * n, v.dtype) for v, _ in lattices}
     sums = np.empty((len(vectors), resamples))
     for start in range(0, resamples, rows):
-        index = generator.integers(0, n, min(rows, resamples - start) * n)
+        index = stream.draw(n, min(rows, resamples - start) * n)
         for (values, _), row in zip(lattices, sums, strict=True):
             block = buffers[values.dtype][: index.size]
             # Every index is inside; "clip" only spares NumPy the copy that "raise" makes.

@@ -15,6 +15,7 @@ from rlvraudit.kernels.inference.bootstrap import (
     percentiles,
     resampled_means,
 )
+from rlvraudit.kernels.inference.draws import IndexStream
 
 Floats = NDArray[np.float64]
 VECTORS = json.loads((ROOT / "vectors" / "bootstrap-paired_items.json").read_text("utf-8"))
@@ -31,7 +32,7 @@ def definition(differences: Floats, seed: int, resamples: int) -> Floats:
 
 
 def seeded_means(differences: Floats, seed: int, resamples: int) -> Floats:
-    (means,) = resampled_means([differences], seed, resamples)
+    (means,) = resampled_means([differences], IndexStream(seed), resamples)
     return means
 
 
@@ -99,14 +100,14 @@ def test_more_items_than_a_chunk_holds_give_the_same_bits() -> None:
 
 def test_several_differences_see_the_same_draws() -> None:
     vectors = [PAIRS[name][0][:33] for name in ("zeros and ones", "arbitrary", "averages of five")]
-    found = resampled_means(vectors, 7, 50)
+    found = resampled_means(vectors, IndexStream(7), 50)
     for vector, means in zip(vectors, found, strict=True):
         assert means.tobytes() == definition(vector, 7, 50).tobytes()
 
 
-def test_a_generator_is_drawn_from_where_it_stands() -> None:
-    vector, generator = PAIRS["arbitrary"][0], np.random.default_rng(7)
-    halves = [resampled_means([vector], generator, 25)[0] for _ in range(2)]
+def test_a_stream_is_drawn_from_where_it_stands() -> None:
+    vector, stream = PAIRS["arbitrary"][0], IndexStream(7)
+    halves = [resampled_means([vector], stream, 25)[0] for _ in range(2)]
     assert np.concatenate(halves).tobytes() == definition(vector, 7, 50).tobytes()
 
 

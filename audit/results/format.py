@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice, repeat
 from pathlib import PurePath
 from typing import Any
 
@@ -15,8 +16,8 @@ from rlvraudit.audit.errors import LimitError, UnreadableError
 from rlvraudit.audit.results.item import COLUMNS, REQUIRED, Items, Key, RowError
 
 Parse = Callable[[bytes, str], Items]
-Row = tuple[int, Mapping[str, Any]]
-"""A line number and what stands there, by our names of the columns."""
+Row = tuple[int, Sequence[Any]]
+"""A line number and the cells that stand there."""
 
 MAX_LINE, MAX_ROWS = 1 << 20, 5_000_000
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -77,36 +78,50 @@ def name_columns(header: Sequence[str], name: str, line: int) -> dict[str, str]:
     return dict(named)
 
 
-def tabulate(rows: Iterable[Row], name: str, read_score: Callable[[Any], float]) -> Items:
+def tabulate(
+    columns: Sequence[str], rows: Iterable[Row], name: str, read_score: Callable[[Any], float]
+) -> Items:
     """Return the table of `rows`; without a method column the file's stem is the method.
+
+    `columns` are our names of the columns, in the order of each row's cells. Columns are read
+    one after the other, which is several times as fast as row by row.
 
     Raises:
         RowError: A cell is not what its column demands, or there is no row.
         LimitError: There are too many rows.
     """
-    keys: list[Key] = []
-    scores: list[float] = []
-    lines: list[int] = []
-    stem = PurePath(name).stem
-    for line, cells in rows:
-        if len(lines) == MAX_ROWS:
-            raise LimitError(f"{name}: more than {MAX_ROWS:,} rows")
-        try:
-            keys.append(_key(cells, stem))
-            scores.append(read_score(cells["score"]))
-        except ValueError as error:
-            raise RowError(name, line, str(error)) from error
-        lines.append(line)
-    if not lines:
+    counted = tuple(islice(rows, MAX_ROWS + 1))
+    if len(counted) > MAX_ROWS:
+        raise LimitError(f"{name}: more than {MAX_ROWS:,} rows")
+    if not counted:
         raise RowError(name, 1, "no row of results")
-    return Items(name, tuple(keys), np.array(scores), tuple(lines))
+    lines, cells = zip(*counted, strict=True)
+    by_name = dict(zip(columns, zip(*cells, strict=True), strict=True))
+    scores = _column(by_name["score"], read_score, lines, name)
+    missing = {"method": PurePath(name).stem, "seed": None, "rollout": None}
+    ids = (
+        _ids(by_name[c], c, lines, name) if c in by_name else repeat(missing[c], len(lines))
+        for c in Key._fields
+    )
+    return Items(name, tuple(map(Key, *ids)), np.array(scores), lines)
 
 
-def _key(cells: Mapping[str, Any], stem: str) -> Key:
-    method = _id(cells["method"], "method") if "method" in cells else stem
-    seed = _id(cells["seed"], "seed") if "seed" in cells else None
-    rollout = _id(cells["rollout"], "rollout") if "rollout" in cells else None
-    return Key(method, seed, _id(cells["item"], "item"), rollout)
+def _ids(cells: Sequence[Any], column: str, lines: Sequence[int], name: str) -> Sequence[str]:
+    if all(isinstance(cell, str) for cell in cells) and all(map(str.strip, cells)):
+        return cells
+    return _column(cells, lambda cell: _id(cell, column), lines, name)
+
+
+def _column(
+    cells: Sequence[Any], read: Callable[[Any], Any], lines: Sequence[int], name: str
+) -> list[Any]:
+    """Return what `read` makes of each cell; it raises ValueError where it can make nothing."""
+    found: list[Any] = []
+    try:
+        found.extend(map(read, cells))
+    except ValueError as error:
+        raise RowError(name, lines[len(found)], str(error)) from error
+    return found
 
 
 def _id(cell: Any, column: str) -> str:

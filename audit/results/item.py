@@ -94,6 +94,9 @@ def non_finite(tables: Sequence[Items]) -> Iterator[RowFault]:
 
 def duplicates(tables: Sequence[Items]) -> Iterator[RowFault]:
     """Yield each row that repeats the ids of an earlier one, in any of the tables."""
+    rows = sum(len(table.keys) for table in tables)
+    if len(set[Key]().union(*(table.keys for table in tables))) == rows:
+        return
     first: dict[Key, tuple[Items, int]] = {}
     for table in tables:
         for row, key in enumerate(table.keys):

@@ -1,6 +1,7 @@
 """JSON Lines: one object per score, every object with the same keys, UTF-8."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from rlvraudit.audit.evidence.intake import MalformedError
@@ -9,14 +10,25 @@ from rlvraudit.audit.results.format import Format, Row, name_columns, score_of_j
 from rlvraudit.audit.results.item import Items, RowError
 
 
-def _rows(data: bytes, name: str) -> Iterator[Row]:
-    columns: dict[str, str] = {}
-    for line, cells in _objects(data, name):
-        if cells.keys() != columns.keys():
-            if columns:
-                _refuse_other_keys(cells.keys(), columns.keys(), name, line)
-            columns = name_columns(list(cells), name, line)
-        yield line, {columns[key]: cell for key, cell in cells.items()}
+def parse(data: bytes, name: str) -> Items:
+    """Return the table in a file of JSON Lines."""
+    objects = _objects(data, name)
+    line, first = next(objects, (1, None))
+    if first is None:
+        raise RowError(name, line, "no row of results")
+    columns = name_columns(list(first), name, line)
+    rows = _rows(chain([(line, first)], objects), tuple(columns), name)
+    return tabulate(tuple(columns.values()), rows, name, score_of_json)
+
+
+def _rows(
+    objects: Iterator[tuple[int, dict[str, Any]]], keys: tuple[str, ...], name: str
+) -> Iterator[Row]:
+    for line, cells in objects:
+        if cells.keys() != set(keys):
+            odd = ", ".join(repr(key) for key in sorted(cells.keys() ^ set(keys)))
+            raise RowError(name, line, f"keys differ from those of the first line: {odd}")
+        yield line, [cells[key] for key in keys]
 
 
 def _objects(data: bytes, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -27,16 +39,6 @@ def _objects(data: bytes, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield line, value
     except MalformedError as error:
         raise RowError(name, error.line or 1, f"not strict JSON: {error}") from error
-
-
-def _refuse_other_keys(found: Set[str], expected: Set[str], name: str, line: int) -> None:
-    odd = ", ".join(repr(key) for key in sorted(found ^ expected))
-    raise RowError(name, line, f"keys differ from those of the first line: {odd}")
-
-
-def parse(data: bytes, name: str) -> Items:
-    """Return the table in a file of JSON Lines."""
-    return tabulate(_rows(data, name), name, score_of_json)
 
 
 JSONL = Format("jsonl", ".jsonl", parse)

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
+from typing import Any
 
 from rlvraudit.audit.results.format import (
     Format,
@@ -15,33 +16,26 @@ from rlvraudit.audit.results.format import (
 from rlvraudit.audit.results.item import Items, RowError
 
 
-def _rows(data: bytes, name: str) -> Iterator[Row]:
-    reader = csv.reader(io.StringIO(read_text(data, name), newline=""), strict=True)
-    header: list[str] = []
-    columns: list[str] = []
-    try:
-        for cells in reader:
-            if not header:
-                header = cells
-                columns = list(name_columns(header, name, reader.line_num).values())
-            elif cells:
-                _refuse_width(cells, header, name, reader.line_num)
-                yield reader.line_num, dict(zip(columns, cells, strict=True))
-    except csv.Error as error:
-        raise RowError(name, reader.line_num, f"not CSV: {error}") from error
-    if not header:
-        raise RowError(name, 1, "no header")
-
-
-def _refuse_width(cells: list[str], header: list[str], name: str, line: int) -> None:
-    if len(cells) != len(header):
-        problem = f"{len(cells)} cells; the header has {len(header)} columns"
-        raise RowError(name, line, problem)
-
-
 def parse(data: bytes, name: str) -> Items:
     """Return the table in a long CSV file."""
-    return tabulate(_rows(data, name), name, score_of_text)
+    reader = csv.reader(io.StringIO(read_text(data, name), newline=""), strict=True)
+    try:
+        header = next(filter(None, reader), None)
+        if header is None:
+            raise RowError(name, 1, "no header")
+        columns = tuple(name_columns(header, name, reader.line_num).values())
+        return tabulate(columns, _rows(reader, header, name), name, score_of_text)
+    except csv.Error as error:
+        raise RowError(name, reader.line_num, f"not CSV: {error}") from error
+
+
+def _rows(reader: Any, header: list[str], name: str) -> Iterator[Row]:
+    for cells in reader:
+        if len(cells) == len(header):
+            yield reader.line_num, cells
+        elif cells:
+            problem = f"{len(cells)} cells; the header has {len(header)} columns"
+            raise RowError(name, reader.line_num, problem)
 
 
 LONG_CSV = Format("csv", ".csv", parse)

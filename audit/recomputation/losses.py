@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from rlvraudit.audit.evidence.tar_trace import TERMS
-from rlvraudit.audit.implementations.variants import VARIANTS
 from rlvraudit.audit.recomputation.model import alive
 from rlvraudit.audit.recomputation.recomputed import Result, Wrong
 from rlvraudit.audit.recomputation.workbench import Workbench
@@ -72,6 +71,8 @@ def _variants(
     """Return how to compute what the known wrong variants of an objective give for one output."""
 
     def values() -> Iterator[tuple[str, Any]]:
+        from rlvraudit.audit.implementations.variants import VARIANTS  # only a mismatch needs them
+
         for variant in VARIANTS.values():
             if variant.objective == objective:
                 outputs = variant.evaluate(**inputs, **params)

@@ -146,10 +146,8 @@ def group_invariant(evidence: Evidence) -> Iterator[Outcome]:
 
 def _uneven_groups(table: Items) -> Iterator[Problem]:
     groups: defaultdict[str, dict[str, set[Sample]]] = defaultdict(dict)
-    lines: dict[tuple[str, str], int] = {}
-    for key, line in zip(table.keys, table.lines, strict=True):
-        groups[key.method].setdefault(key.item, set()).add((key.seed, key.rollout))
-        lines.setdefault((key.method, key.item), line)
+    for method, seed, item, rollout in table.keys:
+        groups[method].setdefault(item, set()).add((seed, rollout))
     for method, of_method in groups.items():
         usual = set.union(*of_method.values())
         odd = [item for item, samples in of_method.items() if samples != usual]
@@ -159,7 +157,10 @@ def _uneven_groups(table: Items) -> Iterator[Problem]:
                 f"{len(odd):,} of {len(of_method):,} items of {method!r} lack rollouts that "
                 f"others have, first {odd[0]!r}: {lacking}"
             )
-            yield Problem(table.source, message, line=lines[method, odd[0]])
+            first = next(
+                i for i, k in enumerate(table.keys) if (k.method, k.item) == (method, odd[0])
+            )
+            yield Problem(table.source, message, line=table.lines[first])
         elif gap := _gap(usual):
             yield Problem(table.source, f"every item of {method!r} lacks rollout {gap}")
 

@@ -37,12 +37,6 @@ PAPERS = [
     },
 ]
 ORIGINS = {
-    "gsm8k": ("openai/grade-school-math", "3101c7d5072418e28b9008a6636bde82a006892c", "MIT"),
-    "livecodebench": (
-        "LiveCodeBench/submissions",
-        "4d04b02a01c81b0a7207bafdcda35efad9e39b8c",
-        "MIT",
-    ),
     "aqua": ("TIGER-AI-Lab/Program-of-Thoughts", "850399c3eff8c37458a9d642c4a98df287f50f3a", "MIT"),
     "gpqa-diamond": (
         "stephlinds/evalconfidence",
@@ -62,22 +56,13 @@ Comparison = tuple[str, str, tuple[str, str], str, tuple[str, str, str], tuple[s
 COMPARISONS: dict[str, Comparison] = {
     # claim: (statement, table, (treatment, baseline), asserts, (difference, low, high),
     #         (test, p))
-    "gsm8k-small-verifier-beats-large-finetuning": (
-        "On GSM8K test items, the 6B model with verification solves more than the 175B model "
-        "with finetuning.",
-        "gsm8k",
-        ("6b_verification", "175b_finetuning"),
+    "aqua-fewshot-beats-zeroshot": (
+        "On AQuA items, few-shot program-of-thoughts prompting solves more than zero-shot.",
+        "aqua",
+        ("fewshot", "zeroshot"),
         "higher",
-        ("0.043215", "0.015163", "0.072024"),
-        ("exact-mcnemar", "0.0031507"),
-    ),
-    "livecodebench-mini-beats-preview": (
-        "On these LiveCodeBench items, O1-Mini solves more than O1-Preview.",
-        "livecodebench",
-        ("O1-Mini-2024-09-12", "O1-Preview-2024-09-12"),
-        "higher",
-        ("0.128409", "0.097727", "0.159091"),
-        ("exact-mcnemar", "4.3667e-16"),
+        ("0.162055", "0.090909", "0.233202"),
+        ("exact-mcnemar", "2.0283e-5"),
     ),
     "aqua-self-consistency-undecided": (
         "On AQuA items, self-consistency shows no difference from few-shot prompting that these "
@@ -99,16 +84,6 @@ COMPARISONS: dict[str, Comparison] = {
     ),
 }
 MEANS = {
-    "gsm8k": {
-        "6b_finetuning": "0.216831",
-        "6b_verification": "0.390447",
-        "175b_finetuning": "0.347233",
-        "175b_verification": "0.562547",
-    },
-    "livecodebench": {
-        "O1-Mini-2024-09-12": "0.684091",
-        "O1-Preview-2024-09-12": "0.555682",
-    },
     "aqua": {"sc": "0.581028", "fewshot": "0.541502", "zeroshot": "0.379447"},
     "gpqa-diamond": {
         "gpt-5.4-mini-2026-03-17": "0.617172",
@@ -116,13 +91,8 @@ MEANS = {
     },
 }
 """Every method's mean: with them every score of a table goes into a claim."""
-ITEMS = {"gsm8k": (1319, 1), "livecodebench": (880, 1), "aqua": (253, 1), "gpqa-diamond": (198, 5)}
-DATASETS = {
-    "gsm8k": "GSM8K test",
-    "livecodebench": "LiveCodeBench",
-    "aqua": "AQuA",
-    "gpqa-diamond": "GPQA diamond",
-}
+ITEMS = {"aqua": (253, 1), "gpqa-diamond": (198, 5)}
+DATASETS = {"aqua": "AQuA", "gpqa-diamond": "GPQA diamond"}
 BOOTSTRAP = {"seed": 1273, "resamples": 10000}
 
 

@@ -61,7 +61,9 @@ def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
     if "$ref" not in part:
         return rest
     target = _inlined(definitions[part["$ref"].removeprefix("#/$defs/")], definitions)
-    return target if not rest else {**rest, "allOf": [*rest.get("allOf", ()), target]}
+    if rest.keys().isdisjoint(target):
+        return {**rest, **target}
+    return {**rest, "allOf": [*rest.get("allOf", ()), target]}
 
 
 def _explain(error: "ValidationError") -> Iterator[Violation]:

@@ -131,7 +131,11 @@ def _by_method(tables: tuple[Items, ...]) -> Mapping[str, Mapping[str, Sequence[
 
 def item_mean(scores: Sequence[Fraction]) -> Fraction:
     """Return the exact mean."""
-    return scores[0] if len(scores) == 1 else exact_sum(scores) / len(scores)
+    if len(scores) == 1:
+        return scores[0]
+    if all(score.denominator == 1 for score in scores):
+        return Fraction(sum(score.numerator for score in scores), len(scores))
+    return exact_sum(scores) / len(scores)
 
 
 def exact_sum(fractions: Iterable[Fraction]) -> Fraction:

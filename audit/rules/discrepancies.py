@@ -13,37 +13,37 @@ NOTICED = 1e-3
 """A number counts as recomputed where a relative change of this size would have been noticed."""
 
 
-def outcomes(results: Iterable[Result], rule: str) -> Iterator[Outcome]:
-    """Yield what a rule says of the results that belong to it."""
-    for result in results:
-        if result.rule != rule:
-            continue
-        match result:
-            case Recomputed():
-                yield from _compare(result)
-            case Wrong():
-                yield Problem(result.place.path, result.message, result.place.pointer)
-            case Omitted():
-                yield Skipped(result.reason)
+@np.errstate(invalid="ignore", over="ignore")
+def outcomes(results: Iterable[Result], rule: str) -> tuple[Outcome, ...]:
+    """Return what a rule says of the results that belong to it."""
+    return tuple(o for result in results if result.rule == rule for o in _outcomes(result))
+
+
+def _outcomes(result: Result) -> Iterator[Outcome]:
+    match result:
+        case Recomputed():
+            yield from _compare(result)
+        case Wrong():
+            yield Problem(result.place.path, result.message, result.place.pointer)
+        case Omitted():
+            yield Skipped(result.reason)
 
 
 def _compare(result: Recomputed) -> Iterator[Outcome]:
     recorded = np.asarray(result.recorded, np.float64)
-    expected = np.broadcast_to(np.asarray(result.value.expected, np.float64), recorded.shape)
-    bound = np.broadcast_to(np.asarray(result.value.bound, np.float64), recorded.shape)
-    with np.errstate(invalid="ignore"):
-        good = (np.abs(recorded - expected) <= bound) | (recorded == expected)
-        sharp = (bound <= NOTICED / 2 * np.abs(recorded)) | (recorded == 0)
-    if not np.all(good):
-        yield _problem(result, recorded, expected, bound, good)
+    expected, bound = np.asarray(result.value.expected), np.asarray(result.value.bound)
+    good = (np.abs(recorded - expected) <= bound) | (recorded == expected)
+    sharp = (bound <= NOTICED / 2 * np.abs(recorded)) | (recorded == 0)
+    if not good.all():
+        yield _problem(result, recorded, good)
     yield Held(result.place.path, result.place.pointer, good & sharp)
-    if np.all(good):
+    if good.all():
         yield from (Held(place.path, place.pointer, True) for place in result.notices)
 
 
-def _problem(
-    result: Recomputed, recorded: Floats, expected: Floats, bound: Floats, good: NDArray[np.bool_]
-) -> Problem:
+def _problem(result: Recomputed, recorded: Floats, good: NDArray[np.bool_]) -> Problem:
+    expected = np.broadcast_to(np.asarray(result.value.expected, np.float64), recorded.shape)
+    bound = np.broadcast_to(np.asarray(result.value.bound, np.float64), recorded.shape)
     wrong = np.argwhere(~good)
     at = tuple(int(i) for i in wrong[0])
     index = f"[{', '.join(map(str, at))}]" if at else ""
@@ -55,10 +55,7 @@ def _problem(
         f"{message}: {variant}" if variant else message,
         result.place.pointer + index,
         discrepancy=Discrepancy(
-            shown(recorded[at]),
-            shown(expected[at]),
-            f"{float(bound[at]):.2g}",
-            variant,
+            shown(recorded[at]), shown(expected[at]), f"{float(bound[at]):.2g}", variant
         ),
     )
 

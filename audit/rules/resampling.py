@@ -66,7 +66,7 @@ def redraw(evidence: Evidence, pairs: Pairs, entry: Entry) -> Bootstrap:
 def neighbours(evidence: Evidence, pairs: Pairs, entry: Entry, field: str) -> list[Bootstrap]:
     """Return the bootstraps with a field of the protocol one unit lower and one unit higher.
 
-    There are none for a seed where drawing them would take long.
+    Of a seed only the next one is tried, and none where drawing it would take long.
     """
     stated, (seed, resamples) = _confidence(entry), _protocol(entry)
     company = _company(evidence, pairs, resamples)
@@ -80,8 +80,7 @@ def neighbours(evidence: Evidence, pairs: Pairs, entry: Entry, field: str) -> li
         return [_summary(pairs, means, stated.value) for means in both if means.size]
     if resamples * len(pairs.items) > FEW_DRAWS:
         return []
-    seeds = (s for s in (seed - 1, seed + 1) if s >= 0)
-    return [_bootstrap(company, pairs, s, resamples, stated.value) for s in seeds]
+    return [_bootstrap(company, pairs, seed + 1, resamples, stated.value)]
 
 
 def unpaired(pairs: Pairs, entry: Entry, first: Side) -> Bootstrap:

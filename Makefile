@@ -49,6 +49,7 @@ $(VENV)/bin/python:
 
 $(VENV)/core: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable .
+	$(VENV)/bin/python -m compileall -q audit kernels schemas cli.py
 	touch $@
 
 $(VENV)/full: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python

@@ -30,7 +30,7 @@ SOURCE = ROOT / "supplement"
 RECOMPUTING = ("RA4", "RA5", "RA6")
 KINDS = ("tensors", "item-results", "tar-trace", "claims")
 EVERY_NUMBER = os.environ.get("RLVR_AUDIT_MUTATE") == "all"
-SAMPLED_PER_KIND, SEED, PARTS = 130, 1273, 8
+SAMPLED_PER_KIND, SEED, PARTS = 190, 1273, 8
 
 
 def audited(folder: Path) -> Audit:

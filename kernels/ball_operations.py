@@ -156,17 +156,20 @@ class BallNamespace:
     def exp(self, x: Any) -> Ball:
         """Exponential."""
         x = self.lift(x)
-        return self._library(np.exp(x.centre), self._exponential_spread(x))
+        centre = np.exp(x.centre)
+        return self._library(centre, self._exponential_spread(x, centre))
 
     @quiet
     def expm1(self, x: Any) -> Ball:
         """Exponential minus one, without cancellation."""
         x = self.lift(x)
-        return self._library(np.expm1(x.centre), self._exponential_spread(x))
+        return self._library(np.expm1(x.centre), self._exponential_spread(x, np.exp(x.centre)))
 
-    def _exponential_spread(self, x: Ball) -> Floats:
-        """Return exp(c + r) - exp(c), or what bounds it where the product would be inf * 0."""
-        near = np.exp(x.centre) * np.expm1(np.minimum(x.radius, 1.0))
+    def _exponential_spread(self, x: Ball, exponential: Floats) -> Floats:
+        """Return a bound of exp(c + r) - exp(c): expm1(r) is at most r (1 + r) where r < 1."""
+        near = exponential * (x.radius * (1 + x.radius))
+        if x.radius.max(initial=0.0) < 1 and np.isfinite(near).all():
+            return near
         return np.where(x.radius < 1, near, np.exp(x.centre + x.radius))
 
     @quiet

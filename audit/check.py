@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rlvraudit.audit.coverage import Share, coverage
-from rlvraudit.audit.errors import Exit
+from rlvraudit.audit.errors import Exit, LimitError
 from rlvraudit.audit.evidence.intake import LIMITS
 from rlvraudit.audit.evidence.locate import lines_of
 from rlvraudit.audit.evidence.supplement import Evidence
@@ -34,7 +34,7 @@ class Finding:
 class RuleRun:
     """What one rule said: its findings, what held, and why anything was skipped.
 
-    `capped` means that it had more to find than fits in a report, and was stopped.
+    `capped` says which cap stopped it, if one did.
     """
 
     rule: Rule
@@ -42,7 +42,7 @@ class RuleRun:
     held: tuple[Held, ...]
     skipped: tuple[str, ...]
     crashed: str = ""
-    capped: bool = False
+    capped: str = ""
 
     @property
     def status(self) -> Status:
@@ -120,16 +120,16 @@ def _run_all(rules: Iterable[Rule], evidence: Evidence, policy: Policy) -> list[
 def _ends(runs: Iterable[RuleRun]) -> Mapping[str, Any]:
     return {
         "crashes": {run.rule.name: run.crashed for run in runs if run.crashed},
-        "capped": [run.rule.name for run in runs if run.capped],
+        "capped": {run.rule.name: run.capped for run in runs if run.capped},
     }
 
 
 def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
     outcomes: list[Outcome] = []
-    capped, crashed = False, ""
+    capped, crashed = "", ""
     try:
         capped = _take(rule, evidence, outcomes)
-        crashed = "" if outcomes else "it looked at nothing and did not say why"
+        crashed = "" if outcomes or capped else "it looked at nothing and did not say why"
     except Exception as error:  # whatever it is, it is a finding about the rule
         crashed = f"{type(error).__name__}: {error}"[:LONGEST_CRASH]
     return RuleRun(
@@ -146,15 +146,18 @@ def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
     )
 
 
-def _take(rule: Rule, evidence: Evidence, outcomes: list[Outcome]) -> bool:
-    """Add what a rule says to `outcomes`; tell whether it found more than fits in a report."""
+def _take(rule: Rule, evidence: Evidence, outcomes: list[Outcome]) -> str:
+    """Add what a rule says to `outcomes`; return which cap it reached, if it did."""
     problems = 0
-    for outcome in rule.check(evidence):
-        problems += isinstance(outcome, Problem)
-        if problems > LIMITS.findings:
-            return True
-        outcomes.append(outcome)
-    return False
+    try:
+        for outcome in rule.check(evidence):
+            problems += isinstance(outcome, Problem)
+            if problems > LIMITS.findings:
+                return "it found more than fits in a report: the rest is not shown"
+            outcomes.append(outcome)
+    except LimitError as error:
+        return str(error)
+    return ""
 
 
 def _located(runs: Iterable[RuleRun], evidence: Evidence) -> list[RuleRun]:

@@ -97,8 +97,8 @@ def number(
     expected = f"a number in {bracket}{low:g}, {high:g})"
     try:
         plain = float(value)
-    except (TypeError, ValueError):
-        raise InvalidInputError(argument, repr(value), expected) from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(argument, repr(value)[:60], expected) from None
     if isinstance(value, str | bool) or not low <= plain < high or (open_low and plain == low):
         raise InvalidInputError(argument, str(value), expected)
     return plain

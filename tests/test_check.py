@@ -57,7 +57,7 @@ def test_the_rules_about_rules_are_told_how_the_others_ended() -> None:
     assert len(said) == 2
     assert "RA401 crashed" in said[0]
     assert "boom" in said[0]
-    assert "RA402 found more" in said[1]
+    assert "RA402 ended at a cap" in said[1]
 
 
 def test_more_findings_of_a_rule_than_fit_in_a_report_leave_the_audit_incomplete() -> None:

@@ -17,24 +17,25 @@ from rlvraudit.audit.recomputation.workbench import Workbench
 from rlvraudit.kernels.arrays import InvalidInputError
 
 Part = Callable[[Workbench], Iterator[Result]]
+Parts = tuple[tuple[tuple[str, ...], Part], ...]
 
-RECORDED_PARTS: tuple[tuple[str, Part], ...] = (
-    ("RA410", losses.replay),
-    ("RA413", bank.selection),
-    ("RA418", losses.advantages),
-    ("RA416", losses.surrogate),
-    ("RA401", losses.totals),
-    ("RA419", losses.steps),
-    ("RA419", losses.digests),
-    ("RA401", losses.padding),
+RECORDED_PARTS: Parts = (
+    (("RA410", "RA411", "RA412", "RA420"), losses.replay),
+    (("RA413",), bank.selection),
+    (("RA418",), losses.advantages),
+    (("RA416", "RA420"), losses.surrogate),
+    (("RA401", "RA420"), losses.totals),
+    (("RA419",), losses.steps),
+    (("RA419",), losses.digests),
+    (("RA401",), losses.padding),
 )
-MODEL_PARTS: tuple[tuple[str, Part], ...] = (
-    ("RA401", policy.samples),
-    ("RA418", policy.verdicts),
-    ("RA401", policy.scores),
-    ("RA420", policy.gradients),
+MODEL_PARTS: Parts = (
+    (("RA401",), policy.samples),
+    (("RA418",), policy.verdicts),
+    (("RA401",), policy.scores),
+    (("RA401", "RA420"), policy.gradients),
 )
-"""With the rule that speaks where a part's inputs are invalid."""
+"""With the rules that a part's results belong to: all hear of it where it can't be computed."""
 
 
 def recomputations(evidence: Evidence) -> tuple[Result, ...]:
@@ -66,14 +67,26 @@ def _recompute(key: _Key) -> tuple[Result, ...]:
     work = Workbench(key.trace)
     parts = [*RECORDED_PARTS, *(MODEL_PARTS if work.has_model else ())]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return tuple(result for rule, part in parts for result in _part(rule, part, work))
+        results = [result for rules, part in parts for result in _part(rules, part, work)]
+    if not work.has_model:
+        results += _without_policy(key.trace)
+    return tuple(results)
 
 
-def _part(rule: str, part: Part, work: Workbench) -> Iterator[Result]:
+def _part(rules: tuple[str, ...], part: Part, work: Workbench) -> Iterator[Result]:
     try:
         yield from part(work)
     except InvalidInputError as error:
         if error.argument.startswith("logp"):
-            yield Omitted(rule, "a log-probability is invalid (RA417)")
+            reason = f"a log-probability of {work.trace.path} is invalid (RA417)"
+            yield from (Omitted(rule, reason) for rule in rules)
         else:
-            yield Wrong(rule, work.at(""), f"it can't be recomputed: {error}")
+            yield Wrong(rules[0], work.at(""), f"it can't be recomputed: {error}")
+            yield from (Omitted(rule, f"what {rules[0]} found invalid") for rule in rules[1:])
+
+
+def _without_policy(trace: TarTrace) -> Iterator[Omitted]:
+    recipe = trace.document["recipe"]
+    reason = f"the recipe {recipe} of {trace.path} is unknown: its policy was not run again"
+    for rule in sorted({rule for rules, _ in MODEL_PARTS for rule in rules}):
+        yield Omitted(rule, reason)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rlvraudit import __version__
 from rlvraudit.audit.reports.terminal import Page, clean, count, indent, paint
-from rlvraudit.audit.results.comparison import Comparison, is_binary
+from rlvraudit.audit.results.comparison import Comparison, excluded_side, is_binary
 from rlvraudit.audit.results.pairing import exact_sum
 
 FORMAT = "rlvr-audit-comparison/1"
@@ -171,7 +171,7 @@ def _conclusion(comparison: Comparison) -> str:
     pairs, drawn = comparison.pairs, comparison.bootstrap
     treatment, baseline = clean(pairs.treatment), clean(pairs.baseline)
     alpha = 1 - comparison.protocol.confidence
-    shown = drawn.ci_low > 0 or drawn.ci_high < 0
+    shown = excluded_side(pairs.differences, drawn.ci_low, drawn.ci_high) != 0
     if not comparison.reliable:
         shown = comparison.exact.p_value <= alpha
     if not shown:

@@ -32,7 +32,8 @@ def _outcomes(result: Result) -> Iterator[Outcome]:
 def _compare(result: Recomputed) -> Iterator[Outcome]:
     recorded = np.asarray(result.recorded, np.float64)
     expected, bound = np.asarray(result.value.expected), np.asarray(result.value.bound)
-    good = (np.abs(recorded - expected) <= bound) | (recorded == expected)
+    near = (np.abs(recorded - expected) <= bound) & np.isfinite(bound)
+    good = near | (recorded == expected)
     sharp = (bound <= NOTICED / 2 * np.abs(recorded)) | (recorded == 0)
     if not good.all():
         yield _problem(result, recorded, good)
@@ -62,9 +63,8 @@ def _problem(result: Recomputed, recorded: Floats, good: NDArray[np.bool_]) -> P
 
 def shown(number: np.float64) -> str:
     """Return a number as its JSON would have it: whole ones without a point."""
-    return (
-        str(int(number)) if number == int(number) and abs(number) < 2**53 else repr(float(number))
-    )
+    whole = abs(number) < 2**53 and number == np.trunc(number)
+    return str(int(number)) if whole else repr(float(number))
 
 
 def _variant(result: Recomputed, recorded: Floats, bound: Floats) -> str:

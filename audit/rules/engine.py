@@ -55,7 +55,7 @@ def rule_crashed(evidence: Evidence) -> Iterator[Outcome]:
 
 @rule("RA003", "limit-reached")
 def limit_reached(evidence: Evidence) -> Iterator[Outcome]:
-    """No cap on files, bytes, depth or findings was reached, and every file could be read.
+    """No cap on files, bytes, depth, draws or findings was reached; every file could be read.
 
     A supplement is untrusted, so reading it ends within fixed caps. What lies beyond a cap, or
     in a file that cannot be opened, was not looked at: no pass is possible, the exit status
@@ -69,10 +69,10 @@ def limit_reached(evidence: Evidence) -> Iterator[Outcome]:
     When to suppress: never; a reviewer cannot switch it off.
     """
     faults = [fault for fault in evidence.faults if fault.slug == "limit-reached"]
-    capped = evidence.options.get("capped", ())
+    capped = evidence.options.get("capped", {})
     for fault in faults:
         yield Problem(fault.path, fault.message, fault.pointer, fault.line)
-    for code in sorted(capped):
-        yield Problem(MANIFEST, f"{code} found more than fits in a report: the rest is not shown")
+    for code, cap in sorted(capped.items()):
+        yield Problem(MANIFEST, f"{code} ended at a cap: {cap}")
     if not faults and not capped:
         yield Held(MANIFEST)

@@ -6,8 +6,8 @@ from typing import Any
 from rlvraudit.audit.evidence.receipt import Receipt, receipts
 from rlvraudit.audit.evidence.supplement import MANIFEST, Document, Evidence
 from rlvraudit.audit.results.item import Items
-from rlvraudit.audit.rules.provenance import NO_RECEIPT
-from rlvraudit.audit.rules.rule import Held, Outcome, Problem, rule
+from rlvraudit.audit.rules.provenance import NO_RECEIPT, traces_of
+from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
 
 PARAMETERS = "/predicate/buildDefinition/externalParameters"
 VERSIONS = "/predicate/runDetails/builder/version"
@@ -112,9 +112,21 @@ def device_fallback(evidence: Evidence) -> Iterator[Outcome]:
             message = f"{asked!a} was asked for, {ran!a} ran"
             yield Problem(receipt.path, message, pointer)
         else:
-            yield Held(receipt.path, pointer)
+            others = _subject_devices(receipt, str(ran), evidence)
+            yield from others or (Held(receipt.path, pointer),)
     if not any(receipts(evidence)):
         yield NO_RECEIPT
+
+
+def _subject_devices(receipt: Receipt, ran: str, evidence: Evidence) -> tuple[Problem, ...]:
+    """Return the traces that state another device than their receipt says has run."""
+    found = []
+    for trace in traces_of(receipt, evidence):
+        asked, used = trace.value["device"]["requested"], trace.value["device"]["kind"]
+        if {asked, used} != {ran}:
+            message = f"{asked!a} was asked for, {used!a} ran; the receipt says {ran!a}"
+            found.append(Problem(trace.artifact.path, message, "/device"))
+    return tuple(found)
 
 
 @rule("RA313", "seed-missing")
@@ -137,8 +149,10 @@ def seed_missing(evidence: Evidence) -> Iterator[Outcome]:
         pointer = f"{PARAMETERS}/seeds"
         problems = list(_seeds(receipt, evidence))
         yield from (Problem(receipt.path, message, pointer) for message in problems)
-        if not problems:
+        if not problems and (not receipt.seeds or _seeds_of_subjects(receipt, evidence)):
             yield Held(receipt.path, pointer)
+        elif not problems:
+            yield Skipped("subjects that state no seed can't be held against their receipt")
     if not any(receipts(evidence)):
         yield NO_RECEIPT
 
@@ -150,17 +164,22 @@ def _seeds(receipt: Receipt, evidence: Evidence) -> Iterator[str]:
         return
     given = {str(seed) for seed in receipt.seeds.values()}
     due = {str(seed) for stream, seed in receipt.seeds.items() if stream.startswith("run")}
-    stated = {
-        subject.name: seeds
-        for subject in receipt.subjects
-        if (document := evidence.documents.get(subject.name)) and (seeds := _stated_seeds(document))
-    }
+    stated = _seeds_of_subjects(receipt, evidence)
     for name, seeds in sorted(stated.items()):
         if strange := sorted(seeds - given):
             yield f"{name} has results of seed {', '.join(strange)}, which the run was not given"
     missing = due - {seed for seeds in stated.values() for seed in seeds}
     if stated and missing:
         yield f"no result of seed {', '.join(sorted(missing))}, which the run was given"
+
+
+def _seeds_of_subjects(receipt: Receipt, evidence: Evidence) -> Mapping[str, set[str]]:
+    """Return the seeds that the subjects state, those of them that state any."""
+    return {
+        subject.name: seeds
+        for subject in receipt.subjects
+        if (document := evidence.documents.get(subject.name)) and (seeds := _stated_seeds(document))
+    }
 
 
 def _is_deterministic(receipt: Receipt) -> bool:

@@ -19,7 +19,13 @@ from rlvraudit.audit.rules.reported import (
     pairs_of,
     tables_of,
 )
-from rlvraudit.audit.rules.resampling import MOST_DRAWS, redraw, rounding, unpaired
+from rlvraudit.audit.rules.resampling import (
+    FEW_WRONG_DRAWS,
+    planned_draws,
+    redraw,
+    rounding,
+    unpaired,
+)
 from rlvraudit.kernels.inference.bootstrap import Bootstrap
 
 
@@ -108,7 +114,7 @@ def pooled(evidence: Evidence, claim: Claim, entry: Entry) -> Pairs | None:
         rows = paired(apart, sides["baseline"], sides["treatment"], "file")
     except AuditError:
         return None
-    return rows if len(rows.items) * entry["resamples"] <= MOST_DRAWS else None
+    return rows if len(rows.items) * entry["resamples"] <= FEW_WRONG_DRAWS else None
 
 
 def _rows_as_items(table: Items) -> Items:
@@ -118,6 +124,8 @@ def _rows_as_items(table: Items) -> Items:
 
 def variant(evidence: Evidence, check: IntervalCheck, pairs: Pairs, pooled: Pairs | None) -> str:
     """Return the sentence of the known wrong procedure that gives the printed interval."""
+    if planned_draws(evidence) > FEW_WRONG_DRAWS:
+        return ""
     for name, drawn in _variants(evidence, check.entry, pairs, pooled):
         if admits(check.ends, drawn, check.slack):
             return name

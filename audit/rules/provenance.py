@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from rlvraudit.audit.evidence.kinds import KINDS
 from rlvraudit.audit.evidence.receipt import Descriptor, Receipt, receipts
-from rlvraudit.audit.evidence.supplement import Evidence
+from rlvraudit.audit.evidence.supplement import Document, Evidence
 from rlvraudit.audit.evidence.tree import git_blob
 from rlvraudit.audit.rules.rule import Held, Level, Outcome, Problem, Skipped, rule
 from rlvraudit.audit.rules.schema import moment
@@ -51,7 +51,7 @@ def receipt_missing(evidence: Evidence) -> Iterator[Outcome]:
 
 @rule("RA302", "receipt-unbound")
 def receipt_unbound(evidence: Evidence) -> Iterator[Outcome]:
-    """A receipt binds its sources and subjects by SHA-256, and the files that are here match.
+    """A receipt binds sources, recipe and subjects; what is here matches.
 
     A receipt that does not say which bytes went in and came out is a note, not evidence. Each
     source carries its SHA-256 and its git blob id. Files in the supplement are compared with
@@ -69,6 +69,7 @@ def receipt_unbound(evidence: Evidence) -> Iterator[Outcome]:
     for receipt in receipts(evidence):
         if not receipt.sources:
             yield Problem(receipt.path, "it names no source that was executed", DEPENDENCIES)
+        yield from _other_recipes(receipt, evidence)
         for source in receipt.sources:
             if "gitBlob" not in source.digest:
                 message = f"source {source.name} has no gitBlob"
@@ -78,6 +79,22 @@ def receipt_unbound(evidence: Evidence) -> Iterator[Outcome]:
                 yield _bound(thing, receipt, evidence)
     if not any(receipts(evidence)):
         yield NO_RECEIPT
+
+
+def traces_of(receipt: Receipt, evidence: Evidence) -> Iterator[Document]:
+    """Yield the traces among the subjects of a receipt, those that could be read."""
+    for subject in receipt.subjects:
+        document = evidence.documents.get(subject.name)
+        if document is not None and document.artifact.type.endswith("-trace"):
+            yield document
+
+
+def _other_recipes(receipt: Receipt, evidence: Evidence) -> Iterator[Problem]:
+    bound = receipt.parameters.get("recipe")
+    for trace in traces_of(receipt, evidence):
+        if trace.value["recipe"] != bound:
+            message = f"recipe {trace.value['recipe']}; its receipt is about {bound!a}"
+            yield Problem(trace.artifact.path, message, "/recipe")
 
 
 def _bound(thing: Descriptor, receipt: Receipt, evidence: Evidence) -> Outcome:

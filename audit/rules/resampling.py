@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from rlvraudit.audit.errors import LimitError
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.results.pairing import Pairs
 from rlvraudit.audit.rules.reported import (
@@ -34,8 +35,10 @@ from rlvraudit.kernels.inference.estimate import Floats
 
 Side = Literal["treatment", "baseline"]
 ROUNDOFF = Fraction(2.0**-53)
-MOST_DRAWS = 2_000_000_000
-"""If all claims take more draws than this, none is repeated: about ten seconds of one core."""
+MOST_DRAWS = 1_000_000_000
+"""If all claims take more draws than this, none is repeated: some five seconds of one core."""
+FEW_WRONG_DRAWS = 50_000_000
+"""Known wrong procedures are tried where all claims together take no more draws than this."""
 FEW_DRAWS = 1_000_000
 """Neighbouring seeds are tried up to so many draws, which take some three milliseconds."""
 
@@ -54,10 +57,11 @@ def redraw(evidence: Evidence, pairs: Pairs, entry: Entry) -> Bootstrap:
     """Return the bootstrap under the protocol of an entry: seed, resamples, confidence.
 
     Raises:
-        UnresolvedError: It takes too many draws, or the confidence is none.
+        LimitError: All claims of the supplement together take too many draws.
+        UnresolvedError: The confidence is none.
     """
-    if (planned := _planned(evidence)) > MOST_DRAWS:
-        raise UnresolvedError(f"its claims take {planned:,} draws, more than {MOST_DRAWS:,}")
+    if (planned := planned_draws(evidence)) > MOST_DRAWS:
+        raise LimitError(f"the claims take {planned:,} draws, more than {MOST_DRAWS:,}")
     seed, resamples = _protocol(entry)
     company = _company(evidence, pairs, resamples)
     return _bootstrap(company, pairs, seed, resamples, _confidence(entry).value)
@@ -122,7 +126,7 @@ def _sharing(evidence: Evidence) -> Mapping[int, tuple[Pairs, ...]]:
 
 
 @lru_cache(maxsize=2)
-def _planned(evidence: Evidence) -> int:
+def planned_draws(evidence: Evidence) -> int:
     """Return how many draws it takes to repeat every resampled claim on its own."""
     return sum(len(p.items) * _protocol(entry)[1] for p, entry in _resampled(evidence))
 

@@ -178,7 +178,7 @@ def _gap(samples: set[Sample]) -> str:
         if rollout is None or not rollout.isascii() or not rollout.isdigit():
             return ""
         by_seed[seed].add(int(rollout))
-    for numbers in by_seed.values():
+    for _, numbers in sorted(by_seed.items(), key=lambda pair: pair[0] or ""):
         first = min(numbers)
         missing = (n for n in range(first, first + len(numbers)) if n not in numbers)
         if (gap := next(missing, None)) is not None:

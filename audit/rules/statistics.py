@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from rlvraudit.audit.evidence.receipt import Receipt, receipts
 from rlvraudit.audit.evidence.supplement import MANIFEST, Claim, Evidence
-from rlvraudit.audit.results.comparison import FEW_ITEMS, is_borderline, unreliable
+from rlvraudit.audit.results.comparison import FEW_ITEMS, excluded_side, is_borderline, unreliable
 from rlvraudit.audit.results.pairing import Order, Pairs
 from rlvraudit.audit.rules.intervals import (
     IntervalCheck,
@@ -21,6 +21,7 @@ from rlvraudit.audit.rules.reported import (
     Entry,
     UnavailableError,
     UnresolvedError,
+    decimal,
     discrepancy,
     entries,
     pairs_of,
@@ -33,6 +34,8 @@ from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
 FEW_SEEDS = 3
 """Fewer independent training runs than this carry no claim about a method."""
 COMPARATIVE = ("comparison", "null-result")
+CARRIED_BY = {"higher": (1,), "lower": (-1,), "different": (1, -1), "no-difference": (0,)}
+"""On which sides of zero an interval must lie to carry what a claim asserts."""
 
 
 @rule("RA501", "no-uncertainty")
@@ -298,10 +301,10 @@ def direction_unsupported(evidence: Evidence) -> Iterator[Outcome]:
     """A claim that one method beats another has an interval that excludes zero on that side.
 
     "Excludes" is strict: an end at 0.000 excludes nothing. `different` needs zero outside on
-    either side, `no-difference` zero inside, and within the `margin` if one is stated. A
-    verdict that one lattice step of the scores would turn is noted as borderline. With fewer
-    than 30 items or 10 discordant ones the percentile interval is unreliable, and the exact
-    test has to agree.
+    either side, `no-difference` zero inside, and all of it within the `margin`, in the unit of the
+    difference, if one is stated. A verdict that one lattice step of the scores would turn is
+    noted as borderline. With fewer than 30 items or 10 discordant ones the percentile interval
+    is unreliable, and the exact test has to agree.
 
     Passes: `"asserts": "higher"` with an interval from 0.015 to 0.072.
     Fails: the same with an interval from -0.004 to 0.083.
@@ -335,11 +338,11 @@ def _direction_outcomes(claim: Claim, check: IntervalCheck, pairs: Pairs) -> Ite
     asserts, pointer = claim.value["compares"]["asserts"], f"{claim.pointer}/compares/asserts"
     low, high = check.recomputed.ci_low, check.recomputed.ci_high
     told = f"claim {claim.id} asserts {asserts}; its interval is [{low:.6g}, {high:.6g}]"
-    if not _carries(asserts, low, high):
+    if excluded_side(pairs.differences, low, high) not in CARRIED_BY[asserts]:
         yield Problem(MANIFEST, told, pointer)
         return
     margin = claim.value["compares"].get("margin")
-    if asserts == "no-difference" and margin and max(-low, high) > float(margin):
+    if asserts == "no-difference" and margin and not _within(margin, check, max(-low, high)):
         place = f"{claim.pointer}/compares/margin"
         yield Problem(MANIFEST, f"{told}, beyond the margin of {margin}", place)
         return
@@ -347,13 +350,9 @@ def _direction_outcomes(claim: Claim, check: IntervalCheck, pairs: Pairs) -> Ite
     yield from _doubts(told, pointer, asserts, check, pairs)
 
 
-def _carries(asserts: str, low: float, high: float) -> bool:
-    return {
-        "higher": low > 0,
-        "lower": high < 0,
-        "different": low > 0 or high < 0,
-        "no-difference": low <= 0 <= high,
-    }[asserts]
+def _within(margin: str, check: IntervalCheck, farthest: float) -> bool:
+    """Tell whether an interval lies within a margin, which has the unit of the difference."""
+    return Fraction(farthest) <= decimal({**check.entry, "value": margin}).value + check.slack
 
 
 def _doubts(

@@ -25,7 +25,7 @@ def _not_recomputed(evidence: Evidence) -> Iterator[Skipped]:
     traces = list(tar_traces(evidence))
     if not traces:
         yield Skipped(NO_TRACE)
-    if any(any(misfits(trace)) for trace in traces):
+    elif any(any(misfits(trace)) for trace in traces):
         yield Skipped(UNFIT)
 
 
@@ -43,6 +43,8 @@ def trace_layout(evidence: Evidence) -> Iterator[Outcome]:
 def trace_values(evidence: Evidence) -> Iterator[Outcome]:
     """Yield the recorded values that no other rule owns, for RA401."""
     yield from outcomes(recomputations(evidence), "RA401")
+    if any(any(misfits(trace)) for trace in tar_traces(evidence)):
+        yield Skipped(UNFIT)
 
 
 @rule("RA410", "gate-mismatch")

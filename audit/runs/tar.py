@@ -74,7 +74,7 @@ def _run_seed(files: Output, seed: int, device: Device, below: PurePosixPath) ->
 
     started = datetime.now(UTC)
     trace = train(seed, device.kind)
-    parts = trace_files(trace, f"tar-{seed}", device.kind)
+    parts = trace_files(trace, f"tar-{seed}")
     for name, data in parts.items():
         files.write(name, data)
     settings = TarSettings()
@@ -84,7 +84,7 @@ def _run_seed(files: Output, seed: int, device: Device, below: PurePosixPath) ->
         recipe=RECIPE,
         seeds={"run": seed},
         device_requested=device.kind,
-        device_kind=device.kind,
+        device_kind=trace.document["device"]["kind"],
         device_model=device.model,
         budget=_budget(settings),
         dtype=trace.document["dtype"],
@@ -99,16 +99,12 @@ def _run_seed(files: Output, seed: int, device: Device, below: PurePosixPath) ->
     files.write(f"tar-{seed}.receipt.json", dump(receipt))
 
 
-def trace_files(trace: "Trace", stem: str, device: str) -> dict[str, bytes]:
+def trace_files(trace: "Trace", stem: str) -> dict[str, bytes]:
     """Return the bytes of a trace's document and of its arrays, by file name."""
     from safetensors.numpy import save
 
     arrays = f"{stem}.safetensors"
-    document: Mapping[str, Any] = {
-        **trace.document,
-        "device": {"requested": device, "kind": device},
-        "tensors": arrays,
-    }
+    document: Mapping[str, Any] = {**trace.document, "tensors": arrays}
     return {f"{stem}.json": dump(document), arrays: save(dict(trace.tensors))}
 
 

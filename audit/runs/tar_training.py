@@ -310,6 +310,7 @@ def _digests(snapshots: list[Floats]) -> dict[str, str]:
 
 def _document(trainer: Trainer, bank: Bank, updates: list[dict[str, Any]]) -> Mapping[str, Any]:
     settings = asdict(trainer.settings) | {"aggregation": AGGREGATION}
+    ran = trainer.policy.head.weight.device.type
     return {
         "format": "tar-trace/1",
         "recipe": RECIPE,
@@ -318,6 +319,7 @@ def _document(trainer: Trainer, bank: Bank, updates: list[dict[str, Any]]) -> Ma
         "formal_comparison": False,
         "seed": trainer.seed,
         "dtype": "float64",
+        "device": {"requested": trainer.device.type, "kind": ran},
         "settings": settings,
         "bank": list(bank.record),
         "updates": updates,

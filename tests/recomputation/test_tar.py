@@ -13,7 +13,7 @@ from traces import small_trace, write_trace
 
 from rlvraudit.audit.evidence.supplement import Evidence
 from rlvraudit.audit.rules import RULES
-from rlvraudit.audit.rules.rule import Held, Problem
+from rlvraudit.audit.rules.rule import Held, Problem, Skipped
 from rlvraudit.audit.rules.training import trace_layout, trace_values
 from rlvraudit.audit.supplements import open_supplement
 
@@ -182,6 +182,44 @@ def test_a_zero_variance_group_used_as_signal_is_rejected(tmp_path: Path) -> Non
         tensors["update.1.attempts.rewards"][:] = 1.0
 
     assert "RA418" in problems(tmp_path, use)
+
+
+def skips(folder: Path) -> dict[str, list[str]]:
+    evidence = open_supplement(folder)
+    return {
+        code: [o.reason for o in RULES[code].check(evidence) if isinstance(o, Skipped)]
+        for code in ("RA401", "RA410", "RA411", "RA412", "RA416", "RA418", "RA420")
+    }
+
+
+def test_an_unknown_recipe_is_said_by_every_rule_that_needs_the_policy(tmp_path: Path) -> None:
+    folder = write_trace(tmp_path / "s", *changed(set_to("/recipe", "external:unknown")))
+    said = skips(folder)
+    for code in ("RA401", "RA418", "RA420"):
+        assert any("external:unknown" in reason for reason in said[code]), code
+    assert not said["RA412"]
+
+
+def test_every_rule_of_a_quantity_says_that_its_input_is_invalid(tmp_path: Path) -> None:
+    def spoil(document: dict[str, Any], tensors: dict[str, Any]) -> None:
+        for index in range(2):
+            tensors[f"update.{index}.replay.logp_policy"][0, 0] = 0.5
+
+    said = skips(write_trace(tmp_path / "s", *changed(spoil)))
+    for code in ("RA410", "RA411", "RA412", "RA420"):
+        assert any("RA417" in reason for reason in said[code]), code
+
+
+def test_a_number_that_nothing_bounds_does_not_pass(tmp_path: Path) -> None:
+    def overflow(document: dict[str, Any], tensors: dict[str, Any]) -> None:
+        # Their squares overflow, so that the norm's expectation and bound are infinite.
+        tensors["update.1.gradients"][:] = 1e300
+        for term in document["updates"][1]["gradient_norm"]:
+            document["updates"][1]["gradient_norm"][term] = 1.0
+
+    folder = write_trace(tmp_path / "s", *changed(overflow))
+    found = [o for _, o in audited(folder) if isinstance(o, Problem)]
+    assert any("/gradient_norm/" in problem.pointer for problem in found)
 
 
 def test_without_a_known_recipe_the_policy_is_not_run_again_but_the_losses_are(

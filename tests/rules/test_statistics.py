@@ -9,7 +9,9 @@ import pytest
 from itemised import claim, of_items, outcomes, problems, recomputed, skipped, table
 from numpy.typing import NDArray
 
-from rlvraudit.audit.rules import resampling
+from rlvraudit.audit.check import check
+from rlvraudit.audit.errors import Exit
+from rlvraudit.audit.rules import RULES, resampling
 from rlvraudit.audit.rules.intervals import IntervalCheck, recheck
 from rlvraudit.audit.rules.rule import Problem, Skipped
 
@@ -155,12 +157,14 @@ def test_seed_and_confidence_count_only_if_another_would_show(tmp_path: Path) ->
     assert not {p for p in recomputed(coarse, "RA502") if p.endswith(("seed", "confidence"))}
 
 
-def test_an_interval_that_would_occupy_the_machine_is_a_problem(
+def test_intervals_that_would_occupy_the_machine_make_the_audit_incomplete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resampling, "MOST_DRAWS", 79_999)
-    (found,) = problems(of_items(tmp_path, DATA, claim(entry(RIGHT))), "RA502")
-    assert "80,000 draws, more than 79,999" in found.message
+    audit = check(of_items(tmp_path, DATA, claim(entry(RIGHT))), RULES)
+    assert audit.exit == Exit.INCOMPLETE
+    said = [f.problem.message for f in audit.findings if f.rule.name == "RA003"]
+    assert any("80,000 draws, more than 79,999" in message for message in said)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +291,34 @@ def test_an_end_at_zero_excludes_nothing_and_is_borderline(tmp_path: Path) -> No
     (note,) = verdict(tmp_path, "00", "01", "no-difference")
     assert note.level == "note"
     assert "borderline" in note.message
+
+
+def test_a_margin_has_the_unit_of_the_difference(tmp_path: Path) -> None:
+    base, new = EVEN
+    low, high = percentile(draw(digits(new) - digits(base)))
+    stated = entry((100 * low, 100 * high), value="0.0000", n=60, unit="percent")
+    sides = {"treatment": "new", "baseline": "base", "asserts": "no-difference"}
+    for margin, found in (("2", 1), ("50", 0)):
+        judged = claim(stated, compares=sides | {"margin": margin})
+        evidence = of_items(tmp_path, table(base, new), judged)
+        assert not problems(evidence, "RA502")
+        assert len(problems(evidence, "RA511")) == found
+
+
+def test_an_end_that_is_zero_but_for_rounding_excludes_nothing(tmp_path: Path) -> None:
+    # 0.2 - 0.3 and 0.4 - 0.3 are no opposites in FP64: a resample with as many of each has mean
+    # 0 in exact arithmetic and a few units of rounding in a computer's.
+    new = [0.2 if i < 40 else 0.4 for i in range(100)]
+    rows = [f"{m},{i},{s}" for m, ss in (("base", [0.3] * 100), ("new", new))
+            for i, s in enumerate(ss)]  # fmt: skip
+    data = "\n".join(["method,item,score", *rows, ""]).encode()
+    low, high = percentile(draw(np.array(new) - 0.3))
+    assert 0 < low < 1e-15, "the example needs an end of nothing but rounding"
+    sides = {"treatment": "new", "baseline": "base", "asserts": "higher"}
+    stated = entry((0.0, high), value="0.0200", n=100)
+    evidence = of_items(tmp_path, data, claim(stated, compares=sides))
+    assert not problems(evidence, "RA502")
+    assert [p.pointer for p in problems(evidence, "RA511")] == ["/claims/0/compares/asserts"]
 
 
 def test_with_few_discordant_items_the_exact_test_must_agree(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from rlvraudit.audit.runs.documents import dump
 from rlvraudit.audit.runs.receipt import Checkout, build_receipt
-from rlvraudit.audit.runs.tar_recipe import BUILD_TYPE, RECIPE, TarSettings
+from rlvraudit.audit.runs.tar_recipe import BUILD_TYPE, TarSettings
 from rlvraudit.kernels.objectives import replay
 
 SMALL = TarSettings(
@@ -34,10 +34,7 @@ def small_trace() -> tuple[dict[str, Any], dict[str, Any]]:
     from rlvraudit.audit.runs.tar_training import train
 
     trace = train(SEED, "cpu", SMALL)
-    document = json.loads(dump(trace.document)) | {
-        "device": {"requested": "cpu", "kind": "cpu"},
-        "tensors": "run.safetensors",
-    }
+    document = json.loads(dump(trace.document)) | {"tensors": "run.safetensors"}
     return document, {name: array.copy() for name, array in trace.tensors.items()}
 
 
@@ -100,7 +97,7 @@ def receipt_of(files: Mapping[str, bytes]) -> dict[str, Any]:
         return build_receipt(
             build_type=BUILD_TYPE,
             entrypoint=f"rlvr-audit run tar --seeds {SEED} --device cpu",
-            recipe=RECIPE,
+            recipe=json.loads(files["run.json"])["recipe"],
             seeds={"run": SEED},
             device_requested="cpu",
             device_kind="cpu",

@@ -129,6 +129,8 @@ def _run(rule: Rule, evidence: Evidence, policy: Policy) -> RuleRun:
     capped, crashed = "", ""
     try:
         capped = _take(rule, evidence, outcomes)
+        if not outcomes and evidence.incomplete:
+            outcomes.append(Skipped("what it looks at could not be read (RA003)"))
         crashed = "" if outcomes or capped else "it looked at nothing and did not say why"
     except Exception as error:  # whatever it is, it is a finding about the rule
         crashed = f"{type(error).__name__}: {error}"[:LONGEST_CRASH]

@@ -162,6 +162,9 @@ def _array(trace: TarTrace, name: str, kind: str, shape: tuple[int, ...]) -> Ite
             f"/{name}",
             f"{found}; the settings imply {KINDS[kind]} of shape {shape}",
         )
+    elif kind == "f" and array.dtype.name != trace.document["dtype"]:
+        message = f"{array.dtype.name}; the document says {trace.document['dtype']}"
+        yield Misfit(trace.tensors_path, f"/{name}", message)
     elif name.endswith(".tokens") and not _is_vocabulary(array, trace.settings["vocabulary"]):
         yield Misfit(trace.tensors_path, f"/{name}", "a token outside the vocabulary")
 

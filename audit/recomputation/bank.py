@@ -30,8 +30,11 @@ def selection(work: Workbench) -> Iterator[Result]:
         audit = audit_selection(embeddings[position], bits, entry["indices"], k)
         wrong = {misfit.position: misfit for misfit in audit.misfits}
         for misfit in audit.misfits:
-            place = work.at(f"{pointer}/indices/{misfit.position}")
-            reason = f"candidate {misfit.index} is no farthest point: {misfit.reason}"
+            if misfit.position >= len(entry["indices"]):
+                place, reason = work.at(f"{pointer}/indices"), misfit.reason
+            else:
+                place = work.at(f"{pointer}/indices/{misfit.position}")
+                reason = f"candidate {misfit.index} is no farthest point: {misfit.reason}"
             yield Wrong("RA413", place, reason)
         if not wrong:
             yield from _distances(work, pointer, entry, embeddings[position])

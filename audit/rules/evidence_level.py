@@ -4,11 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlvraudit.audit.evidence.level import FORMAL, MEASURED, TRACES, levels, statements
+from rlvraudit.audit.evidence.receipt import receipts
 from rlvraudit.audit.evidence.supplement import MANIFEST, Claim, Evidence
+from rlvraudit.audit.rules.provenance import traces_of
 from rlvraudit.audit.rules.rule import Held, Outcome, Problem, Skipped, rule
 
 LEAST_LEVEL = {"mechanism": "L0", "component": "L1", "comparison": "L2", "capability": "L3"}
 """What each kind of claim needs; levels compare as text. `reported` needs none."""
+HIGHEST = {"deterministic": "L0", "synthetic": "L1"}
+"""The highest level that a recipe can have, by what its name begins with."""
+FLAGS = (("diagnostic_only", True), ("formal_comparison", False), ("promotion_eligible", False))
 OVER_ITEMS = ("comparison", "capability", "null-result")
 """The kinds of claim about outcomes on items, which only per-item results can carry."""
 
@@ -113,10 +118,12 @@ def diagnostic_flags(evidence: Evidence) -> Iterator[Outcome]:
     """An artifact below L2 says `diagnostic_only: true` and `formal_comparison: false`.
 
     Whoever picks a single file out of a supplement must see in it that it is a diagnostic:
-    levels in a manifest do not travel with a copied file.
+    levels in a manifest do not travel with a copied file. What ran on synthetic data is L1 at
+    most, and a trace has the level that its receipt has.
 
     Passes: a receipt of level L1 with `diagnostic_only: true` and `formal_comparison: false`.
-    Fails: a trace or receipt of level L0 or L1 without the two, or with other values.
+    Fails: a trace or receipt of level L0 or L1 without the two, or with other values, or
+    eligible for promotion; a recipe `synthetic:...` at L3; a trace of L1 with a receipt of L2.
 
     How to fix: set both flags in the receipt, and in the artifact where it states a level.
 
@@ -132,10 +139,32 @@ def diagnostic_flags(evidence: Evidence) -> Iterator[Outcome]:
         yield Skipped("no receipt or artifact states a level below L2")
     for path, pointer, value in below:
         yield _flags_outcome(path, pointer, value)
+    yield from _raised(evidence)
+
+
+def _raised(evidence: Evidence) -> Iterator[Problem]:
+    """Yield every level that is higher than the recipe, or another statement, allows."""
+    for receipt in receipts(evidence):
+        place, recipe = "/predicate/evidence/level", str(receipt.parameters.get("recipe", ""))
+        yield from _above(receipt.path, place, receipt.level, recipe)
+        for trace in traces_of(receipt, evidence):
+            level = trace.value["level"]
+            yield from _above(trace.artifact.path, "/level", level, trace.value["recipe"])
+            if level != receipt.level:
+                message = f"level {level}; its receipt {receipt.path} says {receipt.level}"
+                yield Problem(trace.artifact.path, message, "/level")
+
+
+def _above(path: str, pointer: str, level: str, recipe: str) -> Iterator[Problem]:
+    most = HIGHEST.get(recipe.partition(":")[0])
+    if most is not None and level > most:
+        yield Problem(path, f"level {level} for the recipe {recipe}; it can have {most}", pointer)
 
 
 def _flags_outcome(path: str, pointer: str, value: Mapping[str, Any]) -> Outcome:
-    for flag, expected in (("diagnostic_only", True), ("formal_comparison", False)):
+    for flag, expected in FLAGS:
+        if flag == "promotion_eligible" and flag not in value:
+            continue
         if value.get(flag) is not expected:
             found = "missing" if flag not in value else str(value[flag]).lower()
             message = (

@@ -135,8 +135,9 @@ def seed_missing(evidence: Evidence) -> Iterator[Outcome]:
 
     A run that was given three seeds and reports two has dropped one, and nobody knows which way
     it went. Seeds in results must be among those given; each seed of a stream whose name begins
-    with `run` must appear in the results, where these state seeds. Only a run of level L0, on
-    deterministic tensors, may have none, and says so with an empty `seeds`.
+    with `run` (of every stream, if none does) must appear in the results, where these state
+    seeds. Only a run of level L0, on deterministic tensors, may have none, and says so with an
+    empty `seeds`.
 
     Passes: `"seeds": {"run": 42}` and a trace that says seed 42.
     Fails: no seed; seeds 42, 43, 44 and item results of two of them.
@@ -163,7 +164,8 @@ def _seeds(receipt: Receipt, evidence: Evidence) -> Iterator[str]:
             yield "the run states no seed"
         return
     given = {str(seed) for seed in receipt.seeds.values()}
-    due = {str(seed) for stream, seed in receipt.seeds.items() if stream.startswith("run")}
+    runs = {str(seed) for stream, seed in receipt.seeds.items() if stream.startswith("run")}
+    due = runs or given
     stated = _seeds_of_subjects(receipt, evidence)
     for name, seeds in sorted(stated.items()):
         if strange := sorted(seeds - given):

@@ -70,7 +70,7 @@ def delta_mismatch(evidence: Evidence) -> Iterator[Outcome]:
 
     The difference is that of the items that the claim rests on, treatment minus baseline;
     `kind` says whether it is absolute (the default) or relative to the baseline: 39.0 % after
-    34.7 % is an improvement of 4.3 points or of 12 %. Where the items are not at hand, the
+    34.7 % is an improvement of 4.3 points or of 12 %. Where the items can't be read, the
     means that the same claim states must give it, each within its own digits.
 
     Passes: a difference of "4.3" percent between means of "39.0" and "34.7".
@@ -264,8 +264,9 @@ def _looked_up(evidence: Evidence, claim: Claim, pointer: str, entry: Entry) -> 
         yield Problem(MANIFEST, f"claim {claim.id}: {error}", f"{pointer}/pointer")
         return
     if not reported.admits(number, slack):
-        what = "quotation is not what" if is_quotation else "value does not follow from"
-        message = f"claim {claim.id}: the {what} {entry['artifact']} has at {entry['pointer']}"
+        what = "quotation" if is_quotation else "value"
+        place = f"{entry['artifact']} has at {entry['pointer']}"
+        message = f"claim {claim.id}: the {what} is not what {place}"
         found = discrepancy(number, reported, entry)
         yield Problem(MANIFEST, message, f"{pointer}/value", discrepancy=found)
         return

@@ -127,8 +127,9 @@ def _sharing(evidence: Evidence) -> Mapping[int, tuple[Pairs, ...]]:
 
 @lru_cache(maxsize=2)
 def planned_draws(evidence: Evidence) -> int:
-    """Return how many draws it takes to repeat every resampled claim on its own."""
-    return sum(len(p.items) * _protocol(entry)[1] for p, entry in _resampled(evidence))
+    """Return how many draws it takes to repeat every resampled claim; equal ones share theirs."""
+    drawn = {(len(p.items), *_protocol(entry)) for p, entry in _resampled(evidence)}
+    return sum(n * resamples for n, _, resamples in drawn)
 
 
 def _resampled(evidence: Evidence) -> Iterator[tuple[Pairs, Entry]]:

@@ -9,6 +9,7 @@ import numpy as np
 from rlvraudit.audit.evidence.supplement import MANIFEST, Evidence
 from rlvraudit.audit.results.item import Items, RowFault, duplicates, non_finite
 from rlvraudit.audit.results.pairing import scores_by_item
+from rlvraudit.audit.rules.budgets import spent
 from rlvraudit.audit.rules.reported import (
     Entry,
     UnavailableError,
@@ -26,10 +27,11 @@ Sample = tuple[str | None, str | None]
 
 @rule("RA402", "count-mismatch")
 def count_mismatch(evidence: Evidence) -> Iterator[Outcome]:
-    """Declared items and rollouts equal the rows found.
+    """Declared items and rollouts equal the rows found; budgets and costs, the trace's.
 
     n is the number of items, not of rows: five rollouts of 198 items are 198 items. A wrong
-    count hides dropped items, and moves every standard error that somebody computes from it.
+    count hides dropped items, and moves every standard error that somebody computes from it. A
+    receipt's budget and cost are those of the run that its trace shows.
 
     Passes: `"n": 198, "rollouts": 5` for 990 rows of a method.
     Fails: `"n": 990` for the same; `"rollouts": 4` where every item has 5.
@@ -50,8 +52,11 @@ def count_mismatch(evidence: Evidence) -> Iterator[Outcome]:
         for field, values in found.items():
             if field in entry:
                 yield _count_outcome(claim.id, f"{pointer}/{field}", entry[field], values)
+    for outcome in spent(evidence):
+        seen = True
+        yield outcome
     if not seen:
-        yield Skipped("no claim reports a mean or a difference")
+        yield Skipped("no claim reports a mean or a difference, and no receipt is about a trace")
 
 
 def _counts(evidence: Evidence, claim: Any, entry: Entry) -> Mapping[str, list[int]]:

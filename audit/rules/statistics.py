@@ -341,6 +341,10 @@ def _direction_outcomes(claim: Claim, check: IntervalCheck, pairs: Pairs) -> Ite
     if excluded_side(pairs.differences, low, high) not in CARRIED_BY[asserts]:
         yield Problem(MANIFEST, told, pointer)
         return
+    if asserts != "no-difference" and _printed_side(check) not in CARRIED_BY[asserts]:
+        ends = ", ".join(check.entry["interval"])
+        yield Problem(MANIFEST, f"{told}, but as printed, [{ends}], it holds zero", pointer)
+        return
     margin = claim.value["compares"].get("margin")
     if asserts == "no-difference" and margin and not _within(margin, check, max(-low, high)):
         place = f"{claim.pointer}/compares/margin"
@@ -348,6 +352,11 @@ def _direction_outcomes(claim: Claim, check: IntervalCheck, pairs: Pairs) -> Ite
         return
     yield Held(MANIFEST, pointer)
     yield from _doubts(told, pointer, asserts, check, pairs)
+
+
+def _printed_side(check: IntervalCheck) -> int:
+    low, high = (end.value for end in check.ends)
+    return 1 if low > 0 else -1 if high < 0 else 0
 
 
 def _within(margin: str, check: IntervalCheck, farthest: float) -> bool:

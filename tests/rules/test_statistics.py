@@ -293,6 +293,17 @@ def test_an_end_at_zero_excludes_nothing_and_is_borderline(tmp_path: Path) -> No
     assert "borderline" in note.message
 
 
+def test_an_interval_printed_so_coarsely_that_it_holds_zero_carries_no_direction(
+    tmp_path: Path,
+) -> None:
+    low, high = RIGHT
+    assert 0 < low < 0.5
+    coarse = entry(RIGHT) | {"interval": ["0", f"{high:.4f}"]}
+    assert [p.pointer for p in problems(of_items(tmp_path, DATA, claim(coarse)), "RA511")] == [
+        "/claims/0/compares/asserts"
+    ]
+
+
 def test_a_margin_has_the_unit_of_the_difference(tmp_path: Path) -> None:
     base, new = EVEN
     low, high = percentile(draw(digits(new) - digits(base)))

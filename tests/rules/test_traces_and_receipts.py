@@ -24,7 +24,7 @@ def found(folder: Path, change: Change, in_receipt: Change = lambda receipt: Non
 
     def receipt(files: dict[str, bytes]) -> dict[str, Any]:
         statement = receipt_of(files)
-        in_receipt(statement["predicate"]["buildDefinition"]["externalParameters"])
+        in_receipt(statement["predicate"])
         return statement
 
     write_trace(folder, document, tensors, receipt=receipt)
@@ -48,7 +48,54 @@ def test_a_trace_of_a_device_that_was_not_asked_for_is_found(tmp_path: Path) -> 
 
 
 def test_a_trace_of_another_recipe_than_its_receipt_is_found(tmp_path: Path) -> None:
-    def rename(parameters: dict[str, Any]) -> None:
-        parameters["recipe"] = "synthetic:other-v1"
+    def rename(predicate: dict[str, Any]) -> None:
+        predicate["buildDefinition"]["externalParameters"]["recipe"] = "synthetic:other-v1"
 
     assert ("RA302", "/recipe") in found(tmp_path / "s", unchanged, rename)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "pointer"),
+    [
+        ("budget", "steps", 5, "/predicate/buildDefinition/externalParameters/budget/steps"),
+        ("budget", "group", 8, "/predicate/buildDefinition/externalParameters/budget/group"),
+        ("cost", "rejected", 77, "/predicate/outcome/cost/rejected"),
+        ("cost", "generated_tokens", 1, "/predicate/outcome/cost/generated_tokens"),
+    ],
+)
+def test_a_budget_or_cost_that_the_trace_does_not_show_is_found(
+    tmp_path: Path, part: str, name: str, value: int, pointer: str
+) -> None:
+    def spend(predicate: dict[str, Any]) -> None:
+        parameters = predicate["buildDefinition"]["externalParameters"]
+        where = parameters if part == "budget" else predicate["outcome"]
+        where[part] = {name: value}
+
+    assert ("RA402", pointer) in found(tmp_path / "s", unchanged, spend)
+
+
+def test_a_synthetic_recipe_above_its_level_is_found(tmp_path: Path) -> None:
+    def raise_trace(document: dict[str, Any]) -> None:
+        document["level"] = "L3"
+
+    def raise_receipt(predicate: dict[str, Any]) -> None:
+        predicate["evidence"]["level"] = "L3"
+
+    places = found(tmp_path / "both", raise_trace, raise_receipt)
+    assert {("RA609", "/level"), ("RA609", "/predicate/evidence/level")} <= places
+    assert ("RA609", "/level") in found(tmp_path / "trace", raise_trace)
+
+
+def test_a_diagnostic_eligible_for_promotion_is_found(tmp_path: Path) -> None:
+    def promote(predicate: dict[str, Any]) -> None:
+        predicate["evidence"]["promotion_eligible"] = True
+
+    places = found(tmp_path / "s", unchanged, promote)
+    assert ("RA609", "/predicate/evidence/promotion_eligible") in places
+
+
+def test_arrays_of_another_dtype_than_declared_are_found(tmp_path: Path) -> None:
+    def narrow(document: dict[str, Any]) -> None:
+        document["dtype"] = "float32"  # which would widen every bound
+
+    assert any(rule == "RA407" for rule, _ in found(tmp_path / "s", narrow))

@@ -80,5 +80,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
             return f"error: {error}", Exit.USAGE
         case OSError(filename=str(name), strerror=str(why)):
             return f"error: {name}: {why}", Exit.INCOMPLETE
+        case OSError(strerror=str(why)):  # of a stream: a full disk, say
+            return f"error: what was found could not be written: {why}", Exit.INCOMPLETE
     what = f"{type(error).__name__}: {error}"
     return f"error: a fault of rlvr-audit itself: {what}\n{REPORT_IT}", Exit.INCOMPLETE

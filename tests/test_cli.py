@@ -154,15 +154,25 @@ def test_a_fault_of_the_toolkit_gives_3_and_no_traceback(monkeypatch: pytest.Mon
 def test_a_file_that_cannot_be_read_gives_3_and_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Path) -> bytes:
-        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
 
     results = tmp_path / "items.csv"
     results.write_text("item,score\n1,1\n")
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     result = rlvr_audit("bootstrap", str(results))
     assert result.exit_code == 3
     assert result.stderr == f"error: {results}: Permission denied\n"
+
+
+@pytest.mark.parametrize("command", ["bootstrap", "vectors"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_never_waited_for(
+    command: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "results.csv")
+    result = rlvr_audit(command, str(tmp_path / "results.csv"))
+    assert result.exit_code == 3
+    assert "not a file" in result.stderr
 
 
 def test_a_reader_that_closes_the_pipe_is_no_error() -> None:

@@ -13,6 +13,7 @@ from rlvraudit.audit.evidence.intake import Fault, File, Limits
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NAMED = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 REPOSITORIES = (".git", ".hg", ".svn", ".bzr", ".jj")
 """Folders of version control: named in a finding, never entered."""
 
@@ -45,6 +46,26 @@ def read_tree(folder: Path, limits: Limits) -> tuple[dict[str, File], tuple[Faul
     finally:
         os.close(descriptor)
     return dict(sorted(reading.files.items())), tuple(reading.faults)
+
+
+def read_named(path: Path, most: int) -> bytes:
+    """Return the bytes of a file that the caller named; a link is followed, nothing ever blocks.
+
+    Raises:
+        UnreadableError: It can't be opened, is no regular file, or is larger than `most` bytes.
+    """
+    try:
+        descriptor = os.open(path, NAMED)
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableError(f"{path}: is {_what(status.st_mode)}, not a file")
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise UnreadableError(f"{path}: larger than the {most:,} bytes that are read")
+    return data
 
 
 def _read_folder(descriptor: int, prefix: str, depth: int, reading: _Reading) -> None:

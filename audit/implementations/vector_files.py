@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlvraudit.audit.errors import NothingToCheckError, UnreadableError
 from rlvraudit.audit.evidence import strict_json
 from rlvraudit.audit.evidence.intake import LIMITS, MalformedError
+from rlvraudit.audit.evidence.tree import read_named
 from rlvraudit.audit.implementations.backend import DTYPES
 from rlvraudit.kernels.objective import Objective
 from rlvraudit.kernels.objectives import OBJECTIVES
@@ -57,19 +58,16 @@ def find(paths: Iterable[Path]) -> tuple[Path, ...]:
 
     Raises:
         NothingToCheckError: A folder holds none.
-        UnreadableError: A path does not exist.
     """
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*.json") if p.is_file())
+            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() == ".json")
             if not inside:
                 raise NothingToCheckError(f"{path}: no vector file (*.json) below this folder")
             found.extend(inside)
-        elif path.is_file():
-            found.append(path)
         else:
-            raise UnreadableError(f"{path}: no such file or folder")
+            found.append(path)
     if not found:
         raise NothingToCheckError("no vectors were named")
     return tuple(dict.fromkeys(found))
@@ -97,11 +95,7 @@ def read(path: Path) -> VectorFile:
 
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > LIMITS.json_bytes:
-            raise UnreadableError(f"{path}: larger than the {LIMITS.json_bytes} bytes read")
-        document = strict_json.loads(path.read_bytes())
-    except OSError as error:
-        raise UnreadableError(f"{path}: {error.strerror}") from error
+        document = strict_json.loads(read_named(path, LIMITS.json_bytes))
     except MalformedError as error:
         place = f":{error.line}:{error.column}" if error.line else ""
         raise UnreadableError(f"{path}{place}: {error}") from error

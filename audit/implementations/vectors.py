@@ -65,19 +65,37 @@ class Replay:
 def replay(paths: Iterable[Path], device: str = "cpu", progress: Progress | None = None) -> Replay:
     """Replay the vectors in `paths`, files or folders.
 
+    A file that is not what it should be is not run, and said so; the others are.
+
     Raises:
         NothingToCheckError: There are no vectors.
-        UnreadableError: A file is not what it should be.
+        UnreadableError: There is one file, and it is not what it should be.
         DeviceError: The device is not there.
     """
     libraries = backends(device)
-    files = [read(path) for path in find(paths)]
+    files, unread = _read_all(find(paths))
     results: list[CaseResult] = []
     for file in files:
         if progress:
             progress(file.name)
         results.extend(replay_file(file, libraries))
-    return Replay(tuple(b.name for b in libraries), tuple(results), unknown_objectives(files))
+    return Replay(
+        tuple(b.name for b in libraries), tuple(results), (*unread, *unknown_objectives(files))
+    )
+
+
+def _read_all(paths: tuple[Path, ...]) -> tuple[list[VectorFile], list[NotRun]]:
+    files: list[VectorFile] = []
+    unread: list[NotRun] = []
+    for path in paths:
+        try:
+            files.append(read(path))
+        except UnreadableError as error:
+            if len(paths) == 1:
+                raise
+            reason = str(error).removeprefix(str(path)).removeprefix(":").strip()
+            unread.append(NotRun(str(path), reason))
+    return files, unread
 
 
 def unknown_objectives(files: Iterable[VectorFile]) -> tuple[NotRun, ...]:

@@ -28,6 +28,8 @@ from rlvraudit.audit.rules.resampling import (
 )
 from rlvraudit.kernels.inference.bootstrap import Bootstrap
 
+ORDERS: tuple[Order, ...] = ("file", "id")
+
 
 @dataclass(frozen=True, slots=True)
 class IntervalCheck:
@@ -106,15 +108,18 @@ def admits(ends: tuple[Decimal, Decimal], drawn: Bootstrap, slack: Fraction) -> 
     return ends[0].admits(low, slack) and ends[1].admits(high, slack)
 
 
-def pooled(evidence: Evidence, claim: Claim, entry: Entry) -> Pairs | None:
-    """Return the rows of both methods paired as if each rollout were an item, if they can be."""
+def pooled(evidence: Evidence, claim: Claim, entry: Entry) -> tuple[Pairs, ...]:
+    """Return the rows of both methods paired as if each rollout were an item, if they can be.
+
+    In the order of the file, and by id.
+    """
     sides = claim.value["compares"]
     apart = tuple(_rows_as_items(table) for table in tables_of(evidence, claim, entry))
     try:
-        rows = paired(apart, sides["baseline"], sides["treatment"], "file")
+        rows = [paired(apart, sides["baseline"], sides["treatment"], o) for o in ORDERS]
     except AuditError:
-        return None
-    return rows if len(rows.items) * entry["resamples"] <= FEW_WRONG_DRAWS else None
+        return ()
+    return tuple(r for r in rows if len(r.items) * entry["resamples"] <= FEW_WRONG_DRAWS)
 
 
 def _rows_as_items(table: Items) -> Items:
@@ -122,7 +127,9 @@ def _rows_as_items(table: Items) -> Items:
     return replace(table, keys=tuple(keys))
 
 
-def variant(evidence: Evidence, check: IntervalCheck, pairs: Pairs, pooled: Pairs | None) -> str:
+def variant(
+    evidence: Evidence, check: IntervalCheck, pairs: Pairs, pooled: tuple[Pairs, ...]
+) -> str:
     """Return the sentence of the known wrong procedure that gives the printed interval."""
     if planned_draws(evidence) > FEW_WRONG_DRAWS:
         return ""
@@ -133,13 +140,13 @@ def variant(evidence: Evidence, check: IntervalCheck, pairs: Pairs, pooled: Pair
 
 
 def _variants(
-    evidence: Evidence, entry: Entry, pairs: Pairs, pooled: Pairs | None
+    evidence: Evidence, entry: Entry, pairs: Pairs, pooled: tuple[Pairs, ...]
 ) -> Iterator[tuple[str, Bootstrap]]:
     drawn = redraw(evidence, pairs, entry)
     swapped = replace(drawn, ci_low=-drawn.ci_high, ci_high=-drawn.ci_low)
     yield "baseline minus treatment", swapped
-    if pooled is not None:
-        yield "rollouts pooled as if they were items", redraw(evidence, pooled, entry)
+    for rows in pooled:
+        yield "rollouts pooled as if they were items", redraw(evidence, rows, entry)
     for first in ("treatment", "baseline"):
         name = f"methods resampled independently of each other, {first} first"
         yield name, unpaired(pairs, entry, first)

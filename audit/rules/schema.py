@@ -23,8 +23,9 @@ def parse_error(evidence: Evidence) -> Iterator[Outcome]:
     Fails: `{"mean": NaN}`, `{"a": 1, "a": 2}`, `1e400`, a file in UTF-16, a safetensors header
     whose offsets overlap.
 
-    How to fix: write the file with a strict encoder (in Python, `json.dumps(value,
-    allow_nan=False)` encoded as UTF-8). Write null and a reason where a number is undefined.
+    How to fix: write the file with a strict encoder of its format (for JSON, `json.dumps(value,
+    allow_nan=False)` as UTF-8; for arrays, the safetensors library). Write null and a reason
+    where a number is undefined, and split what is too large.
 
     When to suppress: never for evidence; a file that is not evidence belongs into `ignored`.
     """

@@ -122,8 +122,8 @@ def test_an_empty_folder_is_nothing_to_check(tmp_path: Path) -> None:
 
 
 def test_a_missing_path_is_unreadable(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="no such file"):
-        find([tmp_path / "absent.json"])
+    with pytest.raises(UnreadableError, match="No such file"):
+        read(tmp_path / "absent.json")
 
 
 def test_folders_are_searched_and_nothing_is_replayed_twice(tmp_path: Path) -> None:

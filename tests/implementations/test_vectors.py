@@ -188,3 +188,14 @@ def test_failures_and_what_was_not_run_are_told(tmp_path: Path) -> None:
     assert "not run" in text
     assert "this is no pass" in text
     assert "\x1b" not in text
+
+
+def test_a_broken_file_hides_no_other_and_is_no_pass(tmp_path: Path) -> None:
+    good = fixtures.ROOT / "vectors" / "pass_at_k.json"
+    (tmp_path / "good.json").write_bytes(good.read_bytes())
+    (tmp_path / "broken.json").write_text("{")
+    replayed = replay([tmp_path])
+    assert replayed.results
+    assert all(result.passed for result in replayed.results)
+    assert [Path(item.what).name for item in replayed.not_run] == ["broken.json"]
+    assert replayed.exit == Exit.INCOMPLETE

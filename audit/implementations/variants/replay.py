@@ -98,6 +98,33 @@ def constant_sft(
 
 
 @variant(
+    "tar.replay_nll.plain-sft",
+    "tar.replay_nll",
+    "It equals plain SFT, the mean over trajectories of the mean NLL: no gate, no token weights.",
+)
+def plain_sft(
+    logp_policy: Any, logp_base: Any, mask: Any, *, denominator_epsilon: float = 1e-8
+) -> Outputs:
+    """SFT as it is usually written, without the epsilon."""
+    batch = _batch(logp_policy, logp_base, mask)
+    return _loss(batch, np.ones((len(mask), 1)), np.where(mask, 1.0, 0.0), 0.0, len(mask))
+
+
+@variant(
+    "tar.replay_nll.weights-constant",
+    "tar.replay_nll",
+    "The token weights are 1 throughout; the gate is right.",
+)
+def gated_sft(
+    logp_policy: Any, logp_base: Any, mask: Any, *, denominator_epsilon: float = 1e-8
+) -> Outputs:
+    """Gated, but every token counts alike."""
+    batch = _batch(logp_policy, logp_base, mask)
+    ones = np.where(mask, 1.0, 0.0)
+    return _loss(batch, batch.gate, ones, denominator_epsilon, len(mask))
+
+
+@variant(
     "tar.replay_nll.gate-attached",
     "tar.replay_nll",
     "The gate is not detached: the gradient flows through it.",

@@ -17,52 +17,53 @@ from rlvraudit.kernels.objectives import OBJECTIVES
 def replay(work: Workbench) -> Iterator[Result]:
     """Yield gates, weights, replay loss and its gradient by the log-probabilities."""
     mask = work.model.mask[work.trace.bank_rows()]
-    logp_base = work.trace.tensors["replay.logp_base"]
     for index in range(len(work.updates)):
-        name = f"update.{index}.replay"
         inputs = {
             "logp_policy": work.trace.update(index, "replay.logp_policy"),
-            "logp_base": logp_base,
+            "logp_base": work.trace.tensors["replay.logp_base"],
             "mask": mask,
         }
         balls = {k: v if k == "mask" else work.ball(v) for k, v in inputs.items()}
-        epsilon = {"denominator_epsilon": work.settings.denominator_epsilon}
-        gate = OBJECTIVES["tar.gate"].evaluate(**balls)["gate"]
-        weights = OBJECTIVES["tar.token_weights"].evaluate(**balls)["token_weights"]
-        replay = OBJECTIVES["tar.replay_nll"].evaluate(**balls, **epsilon)
-        yield work.tensor(
-            "RA410",
-            "trajectory gate",
-            f"{name}.gate",
-            gate,
-            variants=_variants("tar.gate", "gate", inputs, {}),
-        )
-        active = f"/updates/{index}/active_gates"
-        recorded = work.trace.update(index, "replay.gate")
-        yield work.number("RA410", "count of open gates", active, int(np.sum(recorded > 0)))
-        yield work.tensor(
-            "RA411",
-            "token weight",
-            f"{name}.token_weights",
-            weights,
-            variants=_variants("tar.token_weights", "token_weights", inputs, {}),
-        )
-        noticed = ("denominator_epsilon",) if np.any(recorded > 0) else ()
-        yield work.number(
-            "RA412",
-            "replay loss",
-            f"/updates/{index}/loss/replay",
-            replay["loss"],
-            notices=work.used(*noticed),
-            variants=_variants("tar.replay_nll", "loss", inputs, epsilon),
-        )
-        yield work.tensor(
-            "RA420",
-            "gradient of the replay loss",
-            f"{name}.grad_logp",
-            replay["grad_logp_policy"],
-            variants=_variants("tar.replay_nll", "grad_logp_policy", inputs, epsilon),
-        )
+        yield from _gates_and_weights(work, index, inputs, balls)
+        yield from _replay_loss(work, index, inputs, balls)
+
+
+def _gates_and_weights(
+    work: Workbench, index: int, inputs: Mapping[str, Any], balls: Mapping[str, Any]
+) -> Iterator[Result]:
+    name = f"update.{index}.replay"
+    gate = OBJECTIVES["tar.gate"].evaluate(**balls)["gate"]
+    variants = _variants("tar.gate", "gate", inputs, {})
+    yield work.tensor("RA410", "trajectory gate", f"{name}.gate", gate, variants=variants)
+    recorded = int(np.sum(work.trace.update(index, "replay.gate") > 0))
+    pointer = f"/updates/{index}/active_gates"
+    yield work.number("RA410", "count of open gates", pointer, recorded)
+    weights = OBJECTIVES["tar.token_weights"].evaluate(**balls)["token_weights"]
+    variants = _variants("tar.token_weights", "token_weights", inputs, {})
+    yield work.tensor("RA411", "token weight", f"{name}.token_weights", weights, variants=variants)
+
+
+def _replay_loss(
+    work: Workbench, index: int, inputs: Mapping[str, Any], balls: Mapping[str, Any]
+) -> Iterator[Result]:
+    epsilon = {"denominator_epsilon": work.settings.denominator_epsilon}
+    replayed = OBJECTIVES["tar.replay_nll"].evaluate(**balls, **epsilon)
+    is_open = bool(np.any(work.trace.update(index, "replay.gate") > 0))
+    yield work.number(
+        "RA412",
+        "replay loss",
+        f"/updates/{index}/loss/replay",
+        replayed["loss"],
+        notices=work.used(*(("denominator_epsilon",) if is_open else ())),
+        variants=_variants("tar.replay_nll", "loss", inputs, epsilon),
+    )
+    yield work.tensor(
+        "RA420",
+        "gradient of the replay loss",
+        f"update.{index}.replay.grad_logp",
+        replayed["grad_logp_policy"],
+        variants=_variants("tar.replay_nll", "grad_logp_policy", inputs, epsilon),
+    )
 
 
 def _variants(

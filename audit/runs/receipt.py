@@ -90,7 +90,7 @@ def build_receipt(
     if not sources:
         raise UsageError("a receipt needs the files of code that ran")
     code = checkout(sources[0])
-    executed = _sources(sources, code)
+    dependencies = [_revision(code), *_sources(sources, code), *_parents(parents or {})]
     statement: dict[str, Any] = {
         "_type": STATEMENT,
         "subject": [_descriptor(name, data) for name, data in sorted(subjects.items())],
@@ -106,29 +106,29 @@ def build_receipt(
                     "budget": dict(budget),
                 },
                 "internalParameters": {"dtype": dtype, "deterministic": True},
-                "resolvedDependencies": [
-                    _revision(code),
-                    *executed,
-                    *_parents(parents or {}),
-                ],
+                "resolvedDependencies": dependencies,
             },
             "environment": _environment(device_kind, device_model),
             "evidence": _evidence(level),
         },
     }
-    invocation = uuid5(NAMESPACE_URL, hashlib.sha256(dump(statement)).hexdigest())
+    metadata = _metadata(statement, started, finished)
+    builder = {"id": BUILDER, "version": _versions(versions)}
     statement["predicate"] |= {
-        "runDetails": {
-            "builder": {"id": BUILDER, "version": _versions(versions)},
-            "metadata": {
-                "invocationId": f"urn:uuid:{invocation}",
-                "startedOn": timestamp(started),
-                "finishedOn": timestamp(finished),
-            },
-        },
+        "runDetails": {"builder": builder, "metadata": metadata},
         "outcome": {"status": "completed", "exitCode": 0, "cost": dict(cost)},
     }
     return _sanitized(statement)
+
+
+def _metadata(statement: Any, started: datetime, finished: datetime) -> dict[str, str]:
+    """Return when the run was, and an id that follows from everything but the time."""
+    invocation = uuid5(NAMESPACE_URL, hashlib.sha256(dump(statement)).hexdigest())
+    return {
+        "invocationId": f"urn:uuid:{invocation}",
+        "startedOn": timestamp(started),
+        "finishedOn": timestamp(finished),
+    }
 
 
 def _descriptor(name: str, data: bytes) -> dict[str, Any]:

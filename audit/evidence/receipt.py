@@ -1,7 +1,8 @@
 """Receipts as rules see them: one record over an in-toto Statement that its schema has passed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rlvraudit.audit.evidence.supplement import Evidence
@@ -104,11 +105,14 @@ class Receipt:
         return tuple(d for d in self.dependencies if d.role in roles and not d.is_commit)
 
 
-def receipts(evidence: Evidence) -> Iterator[Receipt]:
-    """Yield every receipt that could be read, by path."""
-    for document in evidence.of_type("receipt"):
-        path = document.artifact.path
-        yield parse_receipt(path, evidence.files[path].sha256, document.value)
+@lru_cache(maxsize=2)
+def receipts(evidence: Evidence) -> tuple[Receipt, ...]:
+    """Return every receipt that could be read, by path; nearly every rule on runs asks for them."""
+    return tuple(
+        parse_receipt(path, evidence.files[path].sha256, document.value)
+        for document in evidence.of_type("receipt")
+        for path in (document.artifact.path,)
+    )
 
 
 def parse_receipt(path: str, sha256: str, statement: Mapping[str, Any]) -> Receipt:

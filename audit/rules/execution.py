@@ -44,7 +44,7 @@ def failed_run(evidence: Evidence) -> Iterator[Outcome]:
                 message = f"claim {claim.id} rests on {path}, the record of a failed run"
                 yield Problem(MANIFEST, message, f"{claim.pointer}/evidence/{index}")
     yield from (Held(path) for path in sorted(failures))
-    if not failures and not any(receipts(evidence)):
+    if not failures and not receipts(evidence):
         yield NO_RECEIPT
 
 
@@ -84,7 +84,7 @@ def environment_incomplete(evidence: Evidence) -> Iterator[Outcome]:
             message = f"the driver of the {receipt.device['kind']} device is not stated"
             yield Problem(receipt.path, message, VERSIONS, level="warning")
         yield Held(receipt.path, "/predicate/environment")
-    if not any(receipts(evidence)):
+    if not receipts(evidence):
         yield NO_RECEIPT
 
 
@@ -114,7 +114,7 @@ def device_fallback(evidence: Evidence) -> Iterator[Outcome]:
         else:
             others = _subject_devices(receipt, str(ran), evidence)
             yield from others or (Held(receipt.path, pointer),)
-    if not any(receipts(evidence)):
+    if not receipts(evidence):
         yield NO_RECEIPT
 
 
@@ -154,7 +154,7 @@ def seed_missing(evidence: Evidence) -> Iterator[Outcome]:
             yield Held(receipt.path, pointer)
         elif not problems:
             yield Skipped("subjects that state no seed can't be held against their receipt")
-    if not any(receipts(evidence)):
+    if not receipts(evidence):
         yield NO_RECEIPT
 
 

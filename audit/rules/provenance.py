@@ -77,7 +77,7 @@ def receipt_unbound(evidence: Evidence) -> Iterator[Outcome]:
         for thing in (*receipt.subjects, *receipt.dependencies, *receipt.byproducts):
             if thing.name not in disputed and not thing.is_commit and thing.role != "receipt":
                 yield _bound(thing, receipt, evidence)
-    if not any(receipts(evidence)):
+    if not receipts(evidence):
         yield NO_RECEIPT
 
 
@@ -137,7 +137,7 @@ def subject_conflict(evidence: Evidence) -> Iterator[Outcome]:
                 yield Problem(receipt.path, message, f"{subject.pointer}/digest")
             else:
                 yield Held(receipt.path, subject.pointer)
-    if not any(receipts(evidence)):
+    if not receipts(evidence):
         yield NO_RECEIPT
 
 

@@ -42,7 +42,7 @@ def commit_not_full(evidence: Evidence) -> Iterator[Outcome]:
             else:
                 message = f"{commit!a} is not a full commit id (40 or 64 lowercase hex digits)"
                 yield Problem(receipt.path, message, pointer)
-    if not any(receipts(evidence)):
+    if not receipts(evidence):
         yield NO_RECEIPT
 
 
@@ -70,7 +70,7 @@ def dirty_tree(evidence: Evidence) -> Iterator[Outcome]:
             yield _tree(receipt, revision, evidence)
         if not receipt.commits:
             yield Skipped("a receipt without a commit is for RA303")
-    if not any(receipts(evidence)):
+    if not receipts(evidence):
         yield NO_RECEIPT
 
 
@@ -111,7 +111,7 @@ def blob_not_in_commit(evidence: Evidence) -> Iterator[Outcome]:
     When to suppress: never; a reviewer cannot switch it off.
     """
     folder = evidence.options.get("repo")
-    found = list(receipts(evidence))
+    found = receipts(evidence)
     if not found:
         yield NO_RECEIPT
     elif folder is None:

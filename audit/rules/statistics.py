@@ -223,7 +223,7 @@ def seed_reuse(evidence: Evidence) -> Iterator[Outcome]:
 
     When to suppress: where the repetition is meant to show that a run is reproducible.
     """
-    known = list(receipts(evidence))
+    known = receipts(evidence)
     if len(known) < 2:
         yield Skipped("fewer than two receipts")
         return

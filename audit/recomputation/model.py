@@ -15,6 +15,7 @@ from rlvraudit.audit.evidence.tar_trace import TarTrace
 from rlvraudit.audit.runs.tar_recipe import END, TarSettings
 from rlvraudit.kernels import gru
 from rlvraudit.kernels.bounds import Ball, exact
+from rlvraudit.kernels.objectives.likelihood import log_softmax
 
 Integers = NDArray[np.int64]
 Bits = NDArray[np.bool_]
@@ -120,14 +121,6 @@ class ScoredRows:
     log_probs: Ball
     logp: Ball
     states: Ball
-
-
-def log_softmax(logits: Ball) -> Ball:
-    """Return log-probabilities over the last axis, with the usual shift by the maximum."""
-    xp = logits.__array_namespace__()
-    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
-    total: Ball = shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
-    return total
 
 
 def expected_tokens(model: Model, snapshot: int, rows: Integers, uniforms: Any) -> Integers:

@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="the run trains a torch.nn.GRU")
 from rlvraudit.audit.errors import DeviceError, UsageError
 from rlvraudit.audit.runs import tar, tar_training
 from rlvraudit.audit.runs.environment import find_device
-from rlvraudit.audit.runs.tar_training import RunError
+from rlvraudit.audit.runs.tar_sampling import RunError
 
 
 def silent(message: str) -> None:

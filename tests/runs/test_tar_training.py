@@ -8,9 +8,10 @@ import pytest
 
 pytest.importorskip("torch", reason="the run trains a torch.nn.GRU")
 
-from rlvraudit.audit.runs import tar_training
+from rlvraudit.audit.runs import tar_sampling, tar_training
 from rlvraudit.audit.runs.tar_recipe import END, TarSettings, initial_parameters, verify
-from rlvraudit.audit.runs.tar_training import RunError, Trace, train
+from rlvraudit.audit.runs.tar_sampling import RunError, Trainer
+from rlvraudit.audit.runs.tar_training import Trace, train
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +44,10 @@ def test_the_run_is_the_one_of_the_recipe(trace: Trace) -> None:
 def test_the_base_is_the_initial_policy_and_gets_no_gradient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started: list[tar_training.Trainer] = []
+    started: list[Trainer] = []
     start = tar_training._start
 
-    def remember(*arguments: Any) -> tar_training.Trainer:
+    def remember(*arguments: Any) -> Trainer:
         started.append(start(*arguments))
         return started[-1]
 
@@ -81,7 +82,7 @@ def test_a_prompt_without_a_correct_candidate_has_no_bank() -> None:
 def test_the_policy_samples_the_same_whatever_the_verifier_says(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tar_training, "verify", lambda *a: ~verify(*a))
+    monkeypatch.setattr(tar_sampling, "verify", lambda *a: ~verify(*a))
     other = train(42, "cpu")
     np.testing.assert_array_equal(other.tensors["bank.tokens"], trace.tensors["bank.tokens"])
     assert np.any(other.tensors["bank.correct"] != trace.tensors["bank.correct"])

@@ -3,12 +3,14 @@
 import contextlib
 import io
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlvraudit.audit.errors import AuditError
 
 INPUTS = (
     "logp_policy",
@@ -58,7 +60,8 @@ class Implementation:
 class Outcome:
     """What came back, on the host in FP64: the value, and its gradient where one is defined.
 
-    `error` says what was raised instead; `attached` whether the value had a gradient at all.
+    `error` says what was raised instead; `attached` whether the value had a gradient at all;
+    `modified` names inputs that were written into.
     """
 
     value: NDArray[np.float64]
@@ -66,6 +69,7 @@ class Outcome:
     dtype: str = ""
     attached: bool = True
     error: str = ""
+    modified: tuple[str, ...] = ()
 
     @property
     def finite(self) -> bool:
@@ -105,10 +109,20 @@ def observe(
         variable.requires_grad_()
     try:
         with _quiet():
+            before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
             returned = implementation.call(**tensors, **{**implementation.parameters, **parameters})
-            return _outcome(torch, returned, variable)
+            outcome = _outcome(torch, returned, variable)
+            return replace(outcome, modified=tuple(_modified(torch, before, tensors)))
+    except AuditError:  # an adapter lacks something: that says nothing of the loss
+        raise
     except Exception as error:
         return _failed(f"{type(error).__name__}: {error}")
+
+
+def _modified(torch: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for name, tensor in after.items():
+        if not torch.equal(before[name].nan_to_num(), tensor.detach().nan_to_num()):
+            yield name
 
 
 def _tensor(torch: Any, values: NDArray[Any], dtype: str, device: str) -> Any:

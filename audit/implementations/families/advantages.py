@@ -1,0 +1,303 @@
+"""Group-relative advantages: baseline, scale, ddof, epsilon, and groups that carry no signal."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
+from rlvraudit.audit.implementations.closed_forms import parts
+from rlvraudit.audit.implementations.closed_forms.advantages import Advantages
+from rlvraudit.audit.implementations.closed_forms.part import Part
+from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
+from rlvraudit.audit.implementations.families.surrogate import mismatches
+from rlvraudit.audit.implementations.implementation import Outcome
+from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, Inputs, ProbeError, nice
+from rlvraudit.audit.implementations.recovery.evaluate import evaluate
+from rlvraudit.audit.implementations.recovery.examples import difference
+from rlvraudit.audit.implementations.recovery.surrogate import instead
+
+GROUPS = np.array(
+    [
+        [1.0, 0.0, 0.0, 0.0],
+        [1.0, 1.0, 0.0, 0.0],
+        [0.25, 0.5, 1.0, 0.0],
+        [0.1, 0.7, -0.4, 0.2],
+        [0.5, 0.5001, 0.5, 0.5],
+    ]
+)
+CONSTANT = {0.3: 7, 0.1: 8, 0.7: 8, 0.5: 4}
+"""Rewards of a group without variance, most no dyadic fraction, and the group's size."""
+SIGNAL = 0.1
+"""What counts as a signal: a tenth of what a real difference in rewards gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """How the function takes groups: one at a time, in rows, or by number."""
+
+    bench: Bench
+    layout: str
+
+    def __call__(self, groups: Floats, dtype: str = "float64") -> Outcome:
+        """Return the advantages of groups of one size, in rows."""
+        if self.layout == "rows":
+            return self.bench.run(shaped(self.bench, groups), dtype)
+        if self.layout == "numbers":
+            numbers = np.repeat(np.arange(len(groups)), groups.shape[1])
+            inputs = {**shaped(self.bench, groups.ravel()), "groups": numbers}
+            return _reshaped(self.bench.run(inputs, dtype), groups.shape)
+        seen = [self.bench.run(shaped(self.bench, group), dtype) for group in groups]
+        failed = next((o for o in seen if o.error), None)
+        return failed or Outcome(np.array([o.value for o in seen]), np.zeros(0))
+
+
+def shaped(bench: Bench, rewards: Floats) -> Inputs:
+    """Return the inputs of a function of rewards; its mask, if it takes one, is all true."""
+    inputs: Inputs = {"rewards": rewards, "mask": np.ones(rewards.shape, dtype=bool)}
+    return inputs
+
+
+def _reshaped(outcome: Outcome, shape: tuple[int, ...]) -> Outcome:
+    same = outcome.value.size == int(np.prod(shape))
+    return replace(outcome, value=outcome.value.reshape(shape)) if same else outcome
+
+
+def recover_advantages(bench: Bench, declared: Declared) -> Recovery:
+    """Return how rewards become advantages, and what of it is wrong or not as declared."""
+    caller = Caller(bench, _layout(bench))
+    seen = caller(GROUPS)
+    if seen.error:
+        raise ProbeError(seen.error)
+    form = _assemble(bench, seen.value)
+    right = _right(form)
+    known = {} if form is None else _numbers(form)
+    faults = list(_faults(bench, caller, form, seen))
+    if not faults:
+        faults.extend(mismatches(declared, known))
+    entries = list(_entries(caller, form))
+    notes: list[str] = []
+    _degenerate(caller, entries, faults, notes)
+    example = _example(bench, right, seen) if faults else None
+    return Recovery(
+        objective="grpo.advantages" if form else "",
+        finding=Finding(
+            tuple(entries),
+            tuple(fault if fault.example else replace(fault, example=example) for fault in faults),
+            tuple(notes),
+        ),
+        form=form,
+        right=right,
+        batches={} if caller.layout != "rows" else {"groups": shaped(bench, GROUPS)},
+        variable="rewards",
+        numbers=known,
+    )
+
+
+def _layout(bench: Bench) -> str:
+    """Return how groups are handed over: "rows" if each row is a group of its own."""
+    if bench.takes("groups"):
+        return "numbers"
+    both = bench.run(shaped(bench, GROUPS[:2]))
+    if both.error or both.value.shape != GROUPS[:2].shape:
+        return "one"
+    other = bench.run(shaped(bench, GROUPS[[0, 3]]))
+    if bench.close(both.value[0], other.value[0]):
+        return "rows"
+    alone = bench.run(shaped(bench, GROUPS[0]))
+    single = not alone.error and alone.value.shape == GROUPS[0].shape
+    return "one" if single and _assemble(bench, _stack(bench)) is not None else "rows"
+
+
+def _stack(bench: Bench) -> Floats:
+    return Caller(bench, "one")(GROUPS).value
+
+
+def _assemble(bench: Bench, seen: Floats) -> Advantages | None:
+    import torch
+
+    if seen.shape != GROUPS.shape:
+        return None
+    rewards = torch.tensor(GROUPS)
+    pairs = list(product(parts("baseline").values(), parts("scale").values()))
+    pairs.sort(key=lambda pair: bool(pair[0].fault) + bool(pair[1].fault))
+    for baseline, scale in pairs:
+        for inside in (False, True):
+            form = _fitted(baseline, scale, inside, seen, rewards)
+            if form is not None and bench.close(seen, form.plain(rewards).numpy()):
+                return form
+    return None
+
+
+def _fitted(
+    baseline: Part, scale: Part, inside: bool, seen: Floats, rewards: Any
+) -> Advantages | None:
+    """Return the form with the epsilon that the group of least variance shows."""
+    centred = baseline.build(rewards).numpy()
+    deviation = np.broadcast_to(scale.build(rewards).numpy(), centred.shape)
+    if scale.name == "unscaled":
+        return None if inside else Advantages(baseline, scale, 0.0)
+    with np.errstate(all="ignore"):
+        ratio = centred / seen
+        extra = ratio**2 - deviation**2 if inside else ratio - deviation
+    usable = extra[np.isfinite(extra) & (np.abs(centred) > 1e-9)]
+    if not usable.size:
+        return None
+    epsilon = float(np.median(usable))
+    if not -1e-12 < epsilon < 0.1:
+        return None
+    return Advantages(baseline, scale, nice(max(float(f"{epsilon:.4g}"), 0.0), 1e-13), inside)
+
+
+def _right(form: Advantages | None) -> Advantages:
+    if form is None:
+        return Advantages(parts("baseline")["mean"], parts("scale")["std, ddof 1"], 1e-4)
+    return replace(form, baseline=instead(form.baseline), scale=instead(form.scale), inside=False)
+
+
+def _numbers(form: Advantages) -> dict[str, Any]:
+    ddof = {"0": 0, "1": 1}.get(form.scale.name[-1])
+    known: dict[str, Any] = {"scale": "none" if form.scale.name == "unscaled" else "std"}
+    if form.scale.name != "unscaled":
+        known["epsilon"] = form.epsilon
+    if ddof is not None:
+        known["ddof"] = ddof
+    return known
+
+
+def _faults(
+    bench: Bench, caller: Caller, form: Advantages | None, seen: Outcome
+) -> Iterator[Fault]:
+    if seen.value.shape != GROUPS.shape:
+        yield Fault(
+            "broadcast",
+            f"Groups of shape {GROUPS.shape} give shape {seen.value.shape}: a [G] and a [G, 1] "
+            "array are broadcast against each other.",
+        )
+    elif form is None:
+        yield Fault("unexplained", "The advantages are not those of any formula known here.")
+    else:
+        for part in (form.baseline, form.scale):
+            if part.fault:
+                yield Fault(part.name, part.fault)
+        if form.inside:
+            yield Fault(
+                "epsilon-inside-root",
+                "The epsilon is added to the variance, under the root, not to the deviation.",
+            )
+    if caller.layout == "numbers":
+        yield from _uneven(bench, form)
+
+
+def _uneven(bench: Bench, form: Advantages | None) -> Iterator[Fault]:
+    """Yield whether groups of different size are kept apart: [1, 3] and [5, 2, 2]."""
+    import torch
+
+    rewards, numbers = np.array([1.0, 3.0, 5.0, 2.0, 2.0]), np.array([0, 0, 1, 1, 1])
+    seen = bench.run({**shaped(bench, rewards), "groups": numbers})
+    if form is None or form.baseline.fault or form.scale.fault:
+        return
+    expected = [form.plain(torch.tensor(rewards[numbers == g])).numpy() for g in (0, 1)]
+    if bench.close(seen.value, np.concatenate(expected)):
+        return
+    inputs = {"rewards": rewards, "groups": numbers}
+    outcome = Outcome(np.concatenate(expected), np.zeros(0))
+    words = (seen.error and f"it raised {seen.error}") or difference(bench, outcome, seen)
+    yield Fault(
+        "uneven-groups-merged",
+        "Groups of different size are not kept apart: they are normalised as if they were one.",
+        Example(inputs, outcome, seen, words),
+        "uneven groups",
+    )
+
+
+def _degenerate(
+    caller: Caller, entries: list[Entry], faults: list[Fault], notes: list[str]
+) -> None:
+    """Add what happens to groups without variance, and to groups of one."""
+    worst, where = 0.0, ""
+    for dtype in ("float64", "float32"):
+        for reward, size in CONSTANT.items():
+            seen = caller(np.full((1, size), reward), dtype)
+            largest = float(np.max(np.abs(seen.value))) if seen.value.size else np.nan
+            if not largest <= worst:
+                worst, where = largest, f"{size} rewards of {reward:g} in {dtype}"
+    unscored = any(e.name == "baseline" and e.words == "none" for e in entries)
+    if unscored:
+        return
+    signal = not worst < SIGNAL
+    entries.append(Entry("no variance", _zero_words(worst, where), signal))
+    if signal:
+        faults.append(_signal(caller, worst, where))
+    elif worst > 1e-6:
+        notes.append(f"A group without variance gets up to {worst:.2g} by rounding ({where}).")
+    single = caller(np.array([[1.0]]))
+    entries.append(Entry("group of one", _single_words(single)))
+
+
+def _zero_words(worst: float, where: str) -> str:
+    return "exactly 0" if worst == 0.0 else f"up to {worst:.2g} ({where})"
+
+
+def _signal(caller: Caller, worst: float, where: str) -> Fault:
+    size, reward = 7, 0.3
+    rewards = np.full((1, size), reward)
+    expected = Outcome(np.zeros((1, size)), np.zeros(0))
+    seen = caller(rewards, "float32")
+    example = Example({"rewards": rewards}, expected, seen, f"advantage {worst:.3g}", "float32")
+    return Fault(
+        "zero-variance-signal",
+        f"A group without variance gets a signal: {worst:.3g} ({where}). Rounding of the mean is "
+        "divided by an epsilon that is no larger.",
+        example,
+        "groups without variance",
+    )
+
+
+def _single_words(seen: Outcome) -> str:
+    if seen.error:
+        return "refused"
+    value = float(seen.value.ravel()[0]) if seen.value.size else np.nan
+    if not np.isfinite(value):
+        return "not a number"
+    return "0" if value == 0.0 else f"{value:.6g} for a reward of 1"
+
+
+def _example(bench: Bench, right: Advantages, seen: Outcome) -> Example:
+    expected = evaluate(right, {"rewards": GROUPS})
+    return Example({"rewards": GROUPS}, expected, seen, difference(bench, expected, seen))
+
+
+def _entries(caller: Caller, form: Advantages | None) -> Iterator[Entry]:
+    words = {
+        "rows": "rows of a [N, G] array",
+        "one": "one [G] array a call",
+        "numbers": "by number",
+    }
+    yield Entry("groups", words[caller.layout])
+    if form is None:
+        yield Entry("formula", "none of those known here", True)
+        return
+    yield Entry("baseline", form.baseline.words, bool(form.baseline.fault))
+    yield Entry("scale", form.scale.words, bool(form.scale.fault))
+    if form.scale.name != "unscaled":
+        place = ", under the root" if form.inside else ""
+        yield Entry("epsilon", f"{form.epsilon:g}{place}", form.inside)
+
+
+def sample(tokens: int, seed: int) -> Inputs:
+    """Return graded rewards of eight groups of eight."""
+    draw = np.random.default_rng(seed)
+    return {"rewards": draw.uniform(0.0, 1.0, (8, 8)), "mask": np.ones((8, 8), dtype=bool)}
+
+
+ADVANTAGES = Family(
+    "advantages",
+    ("grpo.advantages",),
+    ("rewards",),
+    recover_advantages,
+    sample,
+    {"scale": ("std", "none"), "ddof": (0, 1), "epsilon": (1e-3,)},
+)

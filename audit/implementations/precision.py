@@ -1,0 +1,105 @@
+"""Rounding in each dtype, by FlashAttention's rule: how often the error of the same formula.
+
+Inputs are rounded first; reference is the closed form in FP64 on the rounded inputs, control the
+closed form computed throughout in the dtype. The error of the implementation over that of the
+control, plus the unit of rounding at the value's scale, is k.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvraudit.audit.implementations.card import Example, Fault
+from rlvraudit.audit.implementations.families.family import Family, Recovery
+from rlvraudit.audit.implementations.implementation import Outcome
+from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, Inputs
+from rlvraudit.audit.implementations.recovery.evaluate import Form, evaluate
+
+UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+SEEDS = (1, 2, 3)
+TOKENS = 96
+LIMIT = 8.0
+"""The largest k that passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How value and gradient round in one dtype; `None` where nothing could be compared."""
+
+    dtype: str
+    value: float | None
+    gradient: float | None
+    fault: Fault | None = None
+
+
+def compare_precisions(
+    bench: Bench, family: Family, recovery: Recovery, dtypes: tuple[str, ...]
+) -> Iterator[Precision]:
+    """Yield k for each dtype; without a closed form there is nothing to compare with."""
+    for dtype in dtypes:
+        if recovery.form is None or not recovery.batches:
+            yield Precision(dtype, None, None)
+        else:
+            yield _compare(bench, family, recovery.form, dtype)
+
+
+def _compare(bench: Bench, family: Family, form: Form, dtype: str) -> Precision:
+    errors = []
+    for seed in SEEDS:
+        inputs = rounded(family.sample(TOKENS, seed), dtype)
+        seen = bench.run(inputs, dtype)
+        exact, control = evaluate(form, inputs), evaluate(form, inputs, dtype)
+        if seen.error or not seen.finite:
+            return _failing(bench, inputs, dtype, exact, seen)
+        errors.append(_errors(exact, control, seen, UNIT[dtype]))
+    value, gradient = (max(e[i] for e in errors) for i in (0, 1))
+    worst = max(value, gradient)
+    floor = LIMIT if dtype != "float64" or bench.precision == "float64" else np.inf
+    return Precision(dtype, value, gradient, _loose(dtype, worst) if worst > floor else None)
+
+
+def rounded(inputs: Inputs, dtype: str) -> Inputs:
+    """Return the inputs as the dtype holds them."""
+    import torch
+
+    return {
+        name: torch.tensor(v, dtype=getattr(torch, dtype)).double().numpy()
+        if v.dtype.kind == "f"
+        else v
+        for name, v in inputs.items()
+    }
+
+
+def _errors(exact: Outcome, control: Outcome, seen: Outcome, unit: float) -> tuple[float, float]:
+    value = _ratio(exact.value.ravel(), control.value.ravel(), seen.value.ravel(), unit)
+    if not exact.gradient.size:
+        return value, 0.0
+    # A ratio within rounding of a bound may fall on either side of it; both are right.
+    same = (exact.gradient == 0) == (seen.gradient == 0)
+    same &= (exact.gradient == 0) == (control.gradient == 0)
+    kept = [o.gradient[same] for o in (exact, control, seen)]
+    return value, _ratio(kept[0], kept[1], kept[2], unit)
+
+
+def _ratio(exact: Floats, control: Floats, seen: Floats, unit: float) -> float:
+    allowed = np.linalg.norm(control - exact) + unit * np.linalg.norm(exact)
+    error = float(np.linalg.norm(seen - exact))
+    return error / float(allowed) if allowed else (np.inf if error else 0.0)
+
+
+def _loose(dtype: str, k: float) -> Fault:
+    sentence = (
+        f"In {dtype} its error is {k:.3g} times that of the same formula computed in {dtype} "
+        f"throughout (at most {LIMIT:g} passes): something inside is rounded to less."
+    )
+    return Fault("loses-precision", sentence, probe="precision")
+
+
+def _failing(bench: Bench, inputs: Inputs, dtype: str, exact: Outcome, seen: Outcome) -> Precision:
+    shown = {name: v for name, v in inputs.items() if bench.takes(name)}
+    what = f"it raised {seen.error}" if seen.error else "the result is not finite"
+    kind = "raises-in-dtype" if seen.error else "not-finite"
+    sentence = f"In {dtype} there is no result where the closed form is finite: {what}."
+    example = Example(shown, exact, seen, what, dtype)
+    return Precision(dtype, None, None, Fault(kind, sentence, example, "precision"))

@@ -1,0 +1,1 @@
+"""Recovery: what a loss computes, found out by calling it."""

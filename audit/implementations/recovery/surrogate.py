@@ -1,0 +1,205 @@
+"""What a clipped surrogate computes: its parts, one after the other, and their sum on batches.
+
+Numbers are read off first (weights, bounds, widths, the KL term), each from inputs on which
+nothing else can hide it. Ratio level, rule and what is detached are then those that give value
+and gradient of whole batches; published conventions are tried before known faults.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from rlvraudit.audit.implementations.closed_forms import parts
+from rlvraudit.audit.implementations.closed_forms.part import Part
+from rlvraudit.audit.implementations.closed_forms.surrogate import Penalty, Surrogate, Width
+from rlvraudit.audit.implementations.closed_forms.weighting import Weighting
+from rlvraudit.audit.implementations.recovery.batches import GENERIC, Zones, zones
+from rlvraudit.audit.implementations.recovery.bench import (
+    Bench,
+    Inputs,
+    batch,
+    close,
+    mask_of,
+    nice,
+)
+from rlvraudit.audit.implementations.recovery.clipping import Kinks, Scan, Token, kinks, scan
+from rlvraudit.audit.implementations.recovery.divergence import (
+    Curve,
+    recover_penalty,
+    same_weighting,
+)
+from rlvraudit.audit.implementations.recovery.evaluate import differs
+from rlvraudit.audit.implementations.recovery.weights import RowWeights, fit, row_weights
+from rlvraudit.audit.implementations.recovery.widths import recover_width
+
+CUSTOMARY = Width((0.2, 0.2), (0.2, 0.2))
+OFF_POLICY = -0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was recovered; None where nothing known gives what was seen.
+
+    `form` reproduces the implementation; `right` is the same with faulty parts replaced by what
+    should stand there. `sign` is -1 where the loss has the wrong one; `additive` says whether it
+    is linear in the advantages.
+    """
+
+    weights: RowWeights
+    weighting: Weighting | None
+    kinks: Kinks | None
+    width: Width | None
+    penalty: Penalty | Curve | None
+    form: Surrogate | None
+    right: Surrogate
+    sign: float
+    additive: bool
+
+
+def recover(bench: Bench) -> Recovered:
+    """Return what an implementation computes.
+
+    Raises:
+        ProbeError: It raises, or gives no number, on inputs that every objective accepts.
+    """
+    times_logp = _times_logp(bench)
+    seen, sign = _weights(bench, times_logp)
+    weighting = fit(seen, bench.tolerance)
+    known = weighting or Weighting((-1, -1, 0, 0))
+    found = _kinks(bench, seen, times_logp)
+    width = recover_width(bench, known, found) if found and weighting else None
+    penalty = recover_penalty(bench) if bench.takes("logp_reference") else None
+    frame = Surrogate(
+        parts("ratio")["token"],
+        parts("rule")["log-probability" if times_logp else "clipped"],
+        width or CUSTOMARY,
+        known,
+        found.dual if found else np.inf,
+        sign,
+        same_weighting(penalty, known) if isinstance(penalty, Penalty) else None,
+    )
+    form = _assemble(bench, frame)
+    return Recovered(
+        seen,
+        weighting,
+        found,
+        width,
+        penalty,
+        form,
+        corrected(form or frame),
+        sign,
+        _additive(bench),
+    )
+
+
+def _times_logp(bench: Bench) -> bool:
+    """Return whether the loss is proportional to logp_policy, not a function of the ratio."""
+    mask = mask_of([2, 1])
+    one, two = (
+        bench.value(batch(mask, 0.0, 1.0, level=level))
+        - bench.value(batch(mask, 0.0, 0.0, level=level))
+        for level in (-1.0, -2.0)
+    )
+    return bool(one) and close(two, 2.0 * one, bench.tolerance)
+
+
+def _weights(bench: Bench, times_logp: bool) -> tuple[RowWeights, float]:
+    """Return the weights of rows, positive, and the sign of the loss."""
+    level = -1.0 if times_logp else None
+    seen = row_weights(bench, 0.0, level)
+    if all(close(rows, 0.0 * rows, 1e-12) for rows in seen.rows):
+        seen = row_weights(bench, OFF_POLICY, level)
+    sign = -1.0 if times_logp else 1.0
+    seen = replace(seen, rows=tuple(sign * rows for rows in seen.rows))
+    if all((rows < 0).all() for rows in seen.rows):
+        return replace(seen, rows=tuple(-rows for rows in seen.rows)), -1.0
+    return seen, 1.0
+
+
+def _additive(bench: Bench) -> bool:
+    """Return whether the loss is linear in the advantages where nothing clips."""
+    mask = mask_of([2, 3, 1])
+    each = np.array([0.5, -1.0, 2.0])
+    silent = bench.value(batch(mask, 0.0, 0.0))
+    parts_of = [
+        bench.value(batch(mask, 0.0, each * (np.arange(3) == i))) - silent for i in range(3)
+    ]
+    return bench.close(bench.value(batch(mask, 0.0, each)) - silent, sum(parts_of))
+
+
+def _kinks(bench: Bench, seen: RowWeights, times_logp: bool) -> Kinks | None:
+    single = next(r for m, r in zip(seen.masks, seen.rows, strict=True) if m.size == 1)
+    token = Token(float(single[0]), times_logp)
+    scanned = scan(bench, token)
+    return _weight_kinks(scanned, bench) if times_logp else kinks(scanned, bench.tolerance)
+
+
+def _weight_kinks(seen: Scan, bench: Bench) -> Kinks | None:
+    """Return the bounds of a clipped weight of logp, the same for both signs of A."""
+    ratio = np.exp(seen.x)
+    if not bench.close(seen.positive, seen.negative):
+        return None
+    if bench.close(seen.positive, np.ones_like(ratio)):
+        return Kinks("one", "log-probability", -np.inf, np.inf, np.inf)
+    low, high = float(seen.positive.min()), float(seen.positive.max())
+    low = -np.inf if np.isclose(low, ratio.min(), rtol=1e-6, atol=0) else nice(low, bench.tolerance)
+    high = np.inf if np.isclose(high, ratio.max(), rtol=1e-6) else nice(high, bench.tolerance)
+    fits = close(seen.positive, np.clip(ratio, low, high), 10 * bench.tolerance)
+    return Kinks("ratio", "log-probability", low, high, np.inf) if fits else None
+
+
+def generic(bench: Bench, width: Width) -> dict[str, Inputs]:
+    """Return the batches on which a closed form must hold."""
+    around = bounds_of(width)
+    return {name: make(around) for name, make in GENERIC.items()}
+
+
+def bounds_of(width: Width) -> Zones:
+    """Return the zones of the widest bounds."""
+    return zones(1.0 - max(width.low), 1.0 + max(width.high))
+
+
+def _assemble(bench: Bench, frame: Surrogate) -> Surrogate | None:
+    """Return the first form that gives value and gradient of every batch."""
+    batches = generic(bench, frame.width)
+    for form in candidates(frame):
+        if not any(differs(bench, form, inputs) for inputs in batches.values()):
+            return form
+    return None
+
+
+def candidates(frame: Surrogate) -> Iterator[Surrogate]:
+    """Yield the forms that differ from `frame` in ratio, rule and width, faults last."""
+    widths = [frame.width]
+    if not frame.width.fixed:
+        widths.append(replace(frame.width, by_column=True))
+    ratios, rules = parts("ratio").values(), list(parts("rule").values())
+    if frame.rule.name == "log-probability":
+        rules = [frame.rule]
+    every = list(product(ratios, rules, widths))
+    every.sort(key=lambda c: bool(c[0].fault) + bool(c[1].fault) + c[2].by_column)
+    for ratio, rule, width in every:
+        yield replace(frame, ratio=ratio, rule=rule, width=width)
+
+
+def corrected(form: Surrogate) -> Surrogate:
+    """Return the form with every faulty part replaced by what should stand there."""
+    penalty = form.penalty
+    if penalty is not None:
+        estimator = instead(penalty.estimator)
+        penalty = replace(penalty, estimator=estimator, beta=abs(penalty.beta))
+    return replace(
+        form,
+        ratio=instead(form.ratio),
+        rule=instead(form.rule),
+        width=replace(form.width, by_column=False),
+        sign=1.0,
+        penalty=penalty,
+    )
+
+
+def instead(part: Part) -> Part:
+    """Return the convention that should stand in the place of a faulty part."""
+    return parts(part.part)[part.instead] if part.fault else part

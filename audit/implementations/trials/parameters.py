@@ -1,0 +1,77 @@
+"""Parameters: what is set must act, and only on what it names."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rlvraudit.audit.implementations.card import Fault, Finding
+from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
+from rlvraudit.audit.implementations.families.surrogate import same, shown, vocabulary
+from rlvraudit.audit.implementations.recovery.bench import Bench, ProbeError
+
+AGGREGATION = "seq-mean-token-sum-norm"
+
+
+def follow(bench: Bench, family: Family, declared: Declared, recovery: Recovery) -> Finding:
+    """Return whether the implementation follows each of its parameters to another value."""
+    faults: list[Fault] = []
+    notes: list[str] = []
+    if recovery.form is None or recovery.finding.faults:
+        return Finding()
+    for name, values in family.variations.items():
+        if name not in bench.implementation.parameters:
+            continue
+        for value in values:
+            if _foreign(name, bench.implementation.parameters):
+                continue
+            found = _try(bench, family, declared, recovery, name, value)
+            faults.extend(f for f in found if isinstance(f, Fault))
+            notes.extend(n for n in found if isinstance(n, str))
+    return Finding((), tuple(faults), tuple(notes))
+
+
+def _foreign(name: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether an implementation has its own names for the values of a parameter."""
+    known = vocabulary(name)
+    return known is not None and parameters[name] not in known
+
+
+def _try(
+    bench: Bench,
+    family: Family,
+    declared: Declared,
+    recovery: Recovery,
+    name: str,
+    value: Any,
+) -> list[Fault | str]:
+    changes = dict(_with(bench, name, value))
+    said = Declared(declared.objective, {**declared.parameters, **changes})
+    tried = bench.where(**changes)
+    try:
+        seen = family.recover(tried, said).numbers
+    except ProbeError as error:
+        return [f"{name} = {shown(value)} is refused: {error}"]
+    if same(seen.get(name), value):
+        return []
+    if same(seen.get(name), recovery.numbers.get(name)):
+        return [
+            Fault(
+                "parameter-without-effect",
+                f"{name} is a parameter, and {shown(value)} changes nothing: what acts stays "
+                f"{shown(seen.get(name))}.",
+                probe="parameters",
+            )
+        ]
+    return [
+        Fault(
+            "parameter-misread",
+            f"{name} = {shown(value)} acts as {shown(seen.get(name))}.",
+            probe="parameters",
+        )
+    ]
+
+
+def _with(bench: Bench, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    yield name, value
+    parameters = bench.implementation.parameters
+    if name == "norm" and "aggregation" in parameters:
+        yield "aggregation", AGGREGATION

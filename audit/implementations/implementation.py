@@ -86,6 +86,7 @@ def observe(
     *,
     dtype: str = "float64",
     device: str = "cpu",
+    wrt: str = "",
     **parameters: Any,
 ) -> Outcome:
     """Call the implementation once, and differentiate what it returns.
@@ -95,6 +96,7 @@ def observe(
         inputs: Arrays by name; those that it does not ask for are left out.
         dtype: What floating-point inputs are rounded to.
         device: Where the tensors live.
+        wrt: What it is differentiated with respect to, where not the policy or its logits.
         parameters: Values of declared parameters that replace the implementation's own.
     """
     import torch
@@ -104,7 +106,8 @@ def observe(
         for name, values in inputs.items()
         if name in implementation.inputs
     }
-    variable = next((tensors[name] for name in VARIABLES if name in tensors), None)
+    names = (wrt,) if wrt else VARIABLES
+    variable = next((tensors[name] for name in names if name in tensors), None)
     if variable is not None:
         variable.requires_grad_()
     try:

@@ -10,7 +10,7 @@ from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
 from rlvraudit.audit.implementations.families import FAMILIES, Declared, Family, Recovery
 from rlvraudit.audit.implementations.implementation import Implementation, Outcome
 from rlvraudit.audit.implementations.precision import Precision, compare_precisions
-from rlvraudit.audit.implementations.recovery.bench import Bench, ProbeError
+from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, ProbeError
 from rlvraudit.audit.implementations.recovery.precision import inner_precision
 from rlvraudit.audit.implementations.trials import TRIALS
 from rlvraudit.audit.implementations.trials.parameters import follow
@@ -66,13 +66,18 @@ def inspect_implementation(
         UsageError: No family of objectives has its inputs, or not the one that is declared.
     """
     family = family_of(implementation, declared.objective)
-    said = Declared(declared.objective, {**implementation.parameters, **declared.parameters})
     progress("what it computes")
-    bench = _bench(Bench(implementation, device=device), family)
+    loud = _loud(implementation, declared)
+    said = replace(declared, called={**implementation.parameters, **loud})
+    bench = _bench(Bench(implementation, loud, device), family)
+    moody = _moody(bench, family)
+    if moody is not None:
+        return _hopeless(implementation, device, family, declared, moody)
     try:
         recovery = family.recover(bench, said)
     except ProbeError as error:
-        return _raising(implementation, device, family, declared, str(error), bench)
+        fault = _raising(bench, family, str(error))
+        return _hopeless(implementation, device, family, declared, fault)
     findings = [recovery.finding, _inner(bench)]
     for trial in sorted(TRIALS.values(), key=lambda t: t.name):
         progress(trial.question)
@@ -82,6 +87,13 @@ def inspect_implementation(
     progress("its rounding")
     precisions = tuple(compare_precisions(bench, family, recovery, dtypes))
     return _inspection(implementation, device, family, declared, recovery, findings, precisions)
+
+
+def _loud(implementation: Implementation, declared: Declared) -> dict[str, float]:
+    """Return a KL weight of 1 where the term would be off, so that it can be looked at."""
+    off = implementation.parameters.get("beta", 1.0) == 0.0
+    asked = "logp_reference" in implementation.inputs and "beta" not in declared.parameters
+    return {"beta": 1.0} if off and asked else {}
 
 
 def family_of(implementation: Implementation, objective: str | None) -> Family:
@@ -106,6 +118,14 @@ def family_of(implementation: Implementation, objective: str | None) -> Family:
         asked = ", ".join(implementation.inputs)
         needs = "; ".join(f"{f.name}: {', '.join(f.requires)}" for f in FAMILIES.values())
         raise UsageError(f"{implementation.name} asks for {asked} only; expected one of {needs}")
+    chosen = max(fitting, key=lambda family: len(family.requires))
+    fitting = [f for f in fitting if set(implementation.inputs) <= {*f.requires, *f.knows}]
+    if not fitting:
+        rest = set(implementation.inputs) - {*chosen.requires, *chosen.knows}
+        raise UsageError(
+            f"{implementation.name} asks for {', '.join(sorted(rest))} beside "
+            f"{', '.join(chosen.requires)}: a sum of objectives; audit its terms apart"
+        )
     chosen = max(fitting, key=lambda family: len(family.requires))
     if "mask" not in implementation.inputs and chosen.name != "advantages":
         raise UsageError(
@@ -139,23 +159,47 @@ def _named(probe: str, finding: Finding) -> Finding:
     return replace(finding, faults=tuple(replace(fault, probe=probe) for fault in finding.faults))
 
 
-def _raising(
+def _moody(bench: Bench, family: Family) -> Fault | None:
+    """Return the fault that the same call gives different results, if it does."""
+    inputs = family.sample(TOKENS, 0)
+    runs = [bench.run(inputs) for _ in range(4)]
+    same = [
+        np.array_equal(o.value, runs[0].value, equal_nan=True)
+        and np.array_equal(o.gradient, runs[0].gradient, equal_nan=True)
+        for o in runs
+    ]
+    if all(same):
+        return None
+    other = runs[same.index(False)]
+    words = f"value {float(other.value.ravel()[0]):.9g} after {float(runs[0].value.ravel()[0]):.9g}"
+    return Fault(
+        "not-repeatable",
+        "The same inputs give another result: it draws at random or has a memory.",
+        Example(_shown(bench, inputs), runs[0], other, words),
+        "repetition",
+    )
+
+
+def _shown(bench: Bench, inputs: Inputs) -> Inputs:
+    return {name: values for name, values in inputs.items() if bench.takes(name)}
+
+
+def _raising(bench: Bench, family: Family, why: str) -> Fault:
+    nothing = Outcome(np.zeros(()), np.zeros(0))
+    example = Example(_shown(bench, family.sample(TOKENS, 0)), nothing, nothing, why)
+    kind = "raises" if ": " in why else "not-finite"
+    return Fault(kind, f"Where the objective is defined it gives no number: {why}.", example)
+
+
+def _hopeless(
     implementation: Implementation,
     device: str,
     family: Family,
     declared: Declared,
-    why: str,
-    bench: Bench,
+    fault: Fault,
 ) -> Inspection:
-    inputs = family.sample(TOKENS, 0)
-    nothing = Outcome(np.zeros(()), np.zeros(0))
-    example = Example(
-        {name: v for name, v in inputs.items() if bench.takes(name)}, nothing, nothing, why
-    )
-    fault = Fault(
-        "no-result", f"Where the objective is defined it gives no number: {why}.", example
-    )
-    entries = (Entry("result", "none on ordinary inputs", True),)
+    """Return the inspection of what can't be looked at any further."""
+    entries = (Entry("result", "no card: see below", True),)
     return Inspection(implementation, device, family.name, "", declared, entries, (fault,), (), ())
 
 

@@ -31,7 +31,12 @@ def leave_one_out(r: Tensor) -> Tensor:
     return r - _others(r)
 
 
-@baseline("no baseline", "none")
+@baseline(
+    "not-centred",
+    "none",
+    "No mean is subtracted: the advantages are not relative to the group.",
+    "mean",
+)
 def no_baseline(r: Tensor) -> Tensor:
     """REINFORCE."""
     return r
@@ -59,13 +64,26 @@ def wrong_axis(r: Tensor) -> Tensor:
     return r - r.mean(0, keepdim=True)
 
 
-@baseline("median", "group median", "The median is subtracted, not the mean.", "mean")
+@baseline(
+    "leave-one-out-over-all",
+    "sum of the others over G",
+    "The sum of the other rewards is divided by G, not by G - 1.",
+    "leave-one-out",
+)
+def biased_leave_one_out(r: Tensor) -> Tensor:
+    """Divided by one too many."""
+    return r - (r.sum(-1, keepdim=True) - r) / r.shape[-1]
+
+
+@baseline("baseline-is-median", "group median", "The median is subtracted, not the mean.", "mean")
 def median(r: Tensor) -> Tensor:
     """Another location."""
     return r - r.quantile(0.5, -1, keepdim=True)
 
 
-@baseline("best", "group maximum", "The best reward is subtracted, not the mean.", "mean")
+@baseline(
+    "baseline-is-maximum", "group maximum", "The best reward is subtracted, not the mean.", "mean"
+)
 def maximum(r: Tensor) -> Tensor:
     """Another location."""
     return r - r.amax(-1, keepdim=True)
@@ -112,7 +130,7 @@ def batch_population(r: Tensor) -> Tensor:
 
 
 @scale(
-    "variance",
+    "divided-by-variance",
     "variance",
     "The variance stands where the standard deviation should.",
     "std, ddof 1",
@@ -123,7 +141,7 @@ def variance(r: Tensor) -> Tensor:
 
 
 @scale(
-    "population variance",
+    "divided-by-population-variance",
     "variance, ddof 0",
     "The variance stands where the standard deviation should.",
     "std, ddof 0",
@@ -144,7 +162,12 @@ def std_wrong_axis(r: Tensor) -> Tensor:
     return r.std(0, keepdim=True, correction=1)
 
 
-@scale("range", "range of the group", "The range stands where the deviation should.", "std, ddof 1")
+@scale(
+    "divided-by-range",
+    "range of the group",
+    "The range stands where the deviation should.",
+    "std, ddof 1",
+)
 def spread(r: Tensor) -> Tensor:
     """Another scale."""
     return r.amax(-1, keepdim=True) - r.amin(-1, keepdim=True)
@@ -152,24 +175,30 @@ def spread(r: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Advantages:
-    """Baseline, scale, epsilon, and whether the epsilon stands inside the root."""
+    """Baseline, scale, epsilon, and whether the epsilon stands inside the root.
+
+    `limit` is what the advantages are clamped to; `sign` is -1 where they are turned round.
+    """
 
     baseline: Part
     scale: Part
     epsilon: float
     inside: bool = False
+    limit: float = float("inf")
+    sign: float = 1.0
     slack: float = 0.0
 
     def loss(self, inputs: Mapping[str, Any]) -> Any:
         """Return the advantages of groups in rows, exactly 0 in a group without variance."""
         r = inputs["rewards"]
         constant = (r == r[..., :1]).all(-1, keepdim=True)
-        return self.plain(r).masked_fill(
-            constant & (not self.baseline.fault and self.baseline.name != "no baseline"), 0.0
-        )
+        return self.plain(r).masked_fill(constant & (not self.baseline.fault), 0.0)
 
     def plain(self, r: Any) -> Any:
         """Return the advantages as the formula gives them."""
+        return self.sign * self._formula(r).clamp(-self.limit, self.limit)
+
+    def _formula(self, r: Any) -> Any:
         centred = self.baseline.build(r)
         if self.scale.name == "unscaled":
             return centred

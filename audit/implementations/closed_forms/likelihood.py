@@ -1,5 +1,6 @@
 """The negative log-likelihood from logits put together from parts."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -109,38 +110,62 @@ def detached(logits: Tensor, target: Tensor) -> Tensor:
     return logits.logsumexp(-1).detach() - _chosen(logits, target)
 
 
-@likelihood(
-    "target-shift-of-mask",
-    "-log softmax(logits)[target] at the next position",
-    "The mask is off by one: position t counts where t + 1 is active.",
-    "log-softmax",
-)
-def mask_back(logits: Tensor, target: Tensor) -> Tensor:
-    """Mask shifted left: the loss of t - 1 under the mask of t."""
-    return right.build(logits, target).roll(1, 1)
+def _softened(epsilon: float) -> Part:
+    def build(logits: Tensor, target: Tensor) -> Tensor:
+        return -(_chosen(logits.softmax(-1), target) + epsilon).log()
+
+    return likelihood(
+        f"log-of-softmax-plus-{epsilon:g}",
+        f"-log(softmax(logits)[target] + {epsilon:g})",
+        f"The logarithm of softmax + {epsilon:g} is taken: no token costs more than "
+        f"{-math.log(epsilon):.3g}, and unlikely ones lose their gradient.",
+        "log-softmax",
+    )(build)
 
 
-@likelihood(
-    "mask-shifted",
-    "-log softmax(logits)[target] at the previous position",
-    "The mask is off by one: position t counts where t - 1 is active.",
-    "log-softmax",
-)
-def mask_forth(logits: Tensor, target: Tensor) -> Tensor:
-    """Mask shifted right: the loss of t + 1 under the mask of t."""
-    return right.build(logits, target).roll(-1, 1)
+SOFT_6, SOFT_8, SOFT_10, SOFT_12 = (_softened(epsilon) for epsilon in (1e-6, 1e-8, 1e-10, 1e-12))
 
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """What each token contributes, and its weight."""
+    """What each token contributes, and its weight.
+
+    Attributes:
+        temperature: What the logits are divided by.
+        smoothing: The share of the label that goes to the whole vocabulary.
+        sign: -1 where the log-likelihood is minimised.
+    """
 
     part: Part
     weighting: Weighting
+    temperature: float = 1.0
+    smoothing: float = 0.0
+    sign: float = 1.0
+
+    @property
+    def slack(self) -> float:
+        """What a denominator's epsilon may change."""
+        return 4.0 * min(self.weighting.epsilon, 1e-4)
+
+    def loss(self, inputs: Mapping[str, Any]) -> Any:
+        """Return the loss of a batch of tensors, differentiable in `logits`."""
+        logits, mask = inputs["logits"] / self.temperature, inputs["mask"]
+        each = self.part.build(logits, inputs["target"])
+        if self.smoothing:
+            uniform = -logits.log_softmax(-1).mean(-1)
+            each = (1.0 - self.smoothing) * each + self.smoothing * uniform
+        weight = self.weighting.of(mask, logits.dtype)
+        return self.sign * (weight * each.masked_fill(~mask, 0.0)).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class LogOfMean:
+    """-log of the mean probability: the mean and the logarithm in the wrong order."""
+
     slack: float = 0.0
 
     def loss(self, inputs: Mapping[str, Any]) -> Any:
         """Return the loss of a batch of tensors, differentiable in `logits`."""
-        logits, mask = inputs["logits"], inputs["mask"]
-        each = self.part.build(logits, inputs["target"])
-        return (self.weighting.of(mask, logits.dtype) * each.masked_fill(~mask, 0.0)).sum()
+        mask = inputs["mask"]
+        p = _chosen(inputs["logits"].softmax(-1), inputs["target"]).masked_fill(~mask, 0.0)
+        return -(p.sum() / mask.sum()).log()

@@ -139,7 +139,8 @@ def padding_positions(policy: Tensor, old: Tensor, mask: Tensor) -> Tensor:
 def prefix_exclusive(policy: Tensor, old: Tensor, mask: Tensor) -> Tensor:
     """The mean up to t - 1."""
     x = log_ratio(policy, old, mask)
-    return carried(((x.cumsum(1) - x) / positions(mask).to(x.dtype)).exp(), policy)
+    before = (positions(mask) - 1).clamp(min=1).to(x.dtype)
+    return carried(((x.cumsum(1) - x) / before).exp(), policy)
 
 
 @ratio(
@@ -345,3 +346,15 @@ def probability(policy: Tensor, old: Tensor, mask: Tensor) -> Tensor:
 def squared(policy: Tensor, old: Tensor, mask: Tensor) -> Tensor:
     """Twice the exponent."""
     return (2.0 * log_ratio(policy, old, mask)).exp()
+
+
+@ratio(
+    "sequence-attached-and-carried",
+    "sequence: geometric mean, not detached, carried by each token",
+    "The sequence ratio is multiplied by pi / sg[pi] but not detached itself: the gradient is "
+    "twice as large.",
+    "sequence-token",
+)
+def sequence_attached_and_carried(policy: Tensor, old: Tensor, mask: Tensor) -> Tensor:
+    """Both gradients."""
+    return sequence.build(policy, old, mask) * (policy - policy.detach()).exp()

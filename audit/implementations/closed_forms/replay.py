@@ -102,6 +102,17 @@ def open_gate(delta: Tensor, mask: Tensor) -> Tensor:
 
 
 @gate(
+    "gate-linear",
+    "max(mean difference, 0)",
+    "The gate is the mean difference itself: 1 - exp(-z) is missing, and it is not bounded by 1.",
+    "gate",
+)
+def linear_gate(delta: Tensor, mask: Tensor) -> Tensor:
+    """First order only."""
+    return _average(delta, mask).clamp(min=0).detach()
+
+
+@gate(
     "gate-reversed",
     "phi of policy minus base",
     "The gate's difference has the wrong sign: it opens where the policy is more likely.",

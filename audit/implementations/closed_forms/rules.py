@@ -1,7 +1,8 @@
 """Clip rules of a surrogate: each token's term of J, from ratio, advantage and bounds.
 
-Bounds are those of the ratio, `[B, T]`; infinite where there is none. `dual` caps what a negative
-advantage can cost: max(min(r A, clip(r) A), dual A).
+A rule that gives `[2, B, T]` has two sums, of which the smaller counts. Bounds are those of the
+ratio, `[B, T]`; infinite where there is none. `dual` caps what a negative advantage can cost:
+max(min(r A, clip(r) A), dual A).
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ class Bounds:
 
     low: Tensor
     high: Tensor
-    dual: float
+    dual: float = float("inf")
 
 
 def _clip(r: Tensor, bounds: Bounds) -> Tensor:
@@ -118,3 +119,79 @@ def dual_everywhere(r: Tensor, a: Tensor, bounds: Bounds, policy: Tensor) -> Ten
 
     term = torch.minimum(r * a, _clip(r, bounds) * a)
     return torch.maximum(term, bounds.dual * a)
+
+
+@rule(
+    "minimum-of-means",
+    "min of the two means",
+    "The minimum is taken of the two means over the batch, not of each token's two terms.",
+    "clipped",
+)
+def after_the_mean(r: Tensor, a: Tensor, bounds: Bounds, policy: Tensor) -> Tensor:
+    """Both terms; the caller adds each up."""
+    import torch
+
+    return torch.stack([r * a, _clip(r, bounds) * a])
+
+
+@rule(
+    "outside-dropped",
+    "r A inside the bounds, 0 outside",
+    "Tokens outside the bounds are dropped whatever the sign of A: value and gradient are 0 there.",
+    "clipped",
+)
+def outside_dropped(r: Tensor, a: Tensor, bounds: Bounds, policy: Tensor) -> Tensor:
+    """A mask in the place of a clip."""
+    inside = (r >= bounds.low) & (r <= bounds.high)
+    return (r * a).masked_fill(~inside, 0.0)
+
+
+@rule(
+    "minimum-of-ratios",
+    "min(r, clip(r)) A",
+    "The smaller ratio is multiplied by A: right for A > 0 only. For A < 0 the lower bound is "
+    "missing and the upper one holds what should be free.",
+    "clipped",
+)
+def sign_forgotten(r: Tensor, a: Tensor, bounds: Bounds, policy: Tensor) -> Tensor:
+    """The minimum before A."""
+    import torch
+
+    return torch.minimum(r, _clip(r, bounds)) * a
+
+
+@rule(
+    "dual-clip-reversed",
+    "dual clip from the wrong side",
+    "Dual clip bounds the term of a negative advantage from above, not from below.",
+    "clipped",
+)
+def dual_reversed(r: Tensor, a: Tensor, bounds: Bounds, policy: Tensor) -> Tensor:
+    """min(., dual A) where A < 0."""
+    import torch
+
+    term = torch.minimum(r * a, _clip(r, bounds) * a)
+    return torch.where(a < 0, torch.minimum(term, bounds.dual * a), term)
+
+
+@rule(
+    "negative-advantages-ignored",
+    "min(r A, clip(r) A) for A > 0 alone",
+    "Negative advantages are ignored: their trajectories have no gradient.",
+    "clipped",
+)
+def positive_only(r: Tensor, a: Tensor, bounds: Bounds, policy: Tensor) -> Tensor:
+    """max(A, 0)."""
+    return clipped.build(r, a.clamp(min=0), bounds, policy)
+
+
+@rule(
+    "clipped-log-probability",
+    "sg[min(r A, clip(r) A)] logp",
+    "The ratio is detached and the log-probability carries the gradient: clipped tokens keep "
+    "theirs.",
+    "clipped",
+)
+def detached_surrogate(r: Tensor, a: Tensor, bounds: Bounds, policy: Tensor) -> Tensor:
+    """The surrogate as a weight of logp."""
+    return clipped.build(r, a, bounds, policy).detach() * policy

@@ -64,7 +64,10 @@ class Penalty:
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
-    """The parts of a surrogate; `sign` is -1 where it is maximised instead."""
+    """The parts of a surrogate; `sign` is -1 where it is maximised instead.
+
+    `clamp` is where the ratio itself ends, whatever the advantage.
+    """
 
     ratio: Part
     rule: Part
@@ -73,6 +76,7 @@ class Surrogate:
     dual: float = INFINITE
     sign: float = 1.0
     penalty: Penalty | None = None
+    clamp: Span = (0.0, INFINITE)
 
     @property
     def slack(self) -> float:
@@ -84,14 +88,16 @@ class Surrogate:
         policy, mask = inputs["logp_policy"], inputs["mask"]
         old = inputs.get("logp_old", policy.detach())
         one = policy.new_ones(())
-        ratio = self.ratio.build(policy, old, mask).where(mask, one)
+        ratio = self.ratio.build(policy, old, mask).where(mask, one).clamp(*self.clamp)
         advantages = inputs["advantages"]
         if advantages.ndim == 1:
             advantages = advantages.reshape(-1, 1)
         advantages = advantages.expand(mask.shape)
         bounds = self.width.bounds(mask, policy.dtype, self.dual)
         term = self.rule.build(ratio, advantages, bounds, policy).where(mask, 0.0 * one)
-        loss = -self.sign * (self.weighting.of(mask, policy.dtype) * term).sum()
+        terms = self.weighting.of(mask, policy.dtype) * term
+        gain = terms.sum() if terms.ndim == 2 else terms.sum((1, 2)).min()
+        loss = -self.sign * gain
         return loss if self.penalty is None else loss + _kl(self.penalty, inputs, ratio)
 
 

@@ -14,7 +14,14 @@ from rlvraudit.audit.implementations.closed_forms.part import Part
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
 from rlvraudit.audit.implementations.families.surrogate import mismatches
 from rlvraudit.audit.implementations.implementation import Outcome
-from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, Inputs, ProbeError, nice
+from rlvraudit.audit.implementations.recovery.bench import (
+    Bench,
+    Floats,
+    Inputs,
+    ProbeError,
+    close,
+    nice,
+)
 from rlvraudit.audit.implementations.recovery.evaluate import evaluate
 from rlvraudit.audit.implementations.recovery.examples import difference
 from rlvraudit.audit.implementations.recovery.surrogate import instead
@@ -100,41 +107,49 @@ def _layout(bench: Bench) -> str:
     """Return how groups are handed over: "rows" if each row is a group of its own."""
     if bench.takes("groups"):
         return "numbers"
-    both = bench.run(shaped(bench, GROUPS[:2]))
+    both, alone = (bench.run(shaped(bench, rewards)) for rewards in (GROUPS[:2], GROUPS[0]))
+    single = not alone.error and alone.value.shape == GROUPS[0].shape
     if both.error or both.value.shape != GROUPS[:2].shape:
-        return "one"
+        return "one" if single else "rows"
     other = bench.run(shaped(bench, GROUPS[[0, 3]]))
     if bench.close(both.value[0], other.value[0]):
         return "rows"
-    alone = bench.run(shaped(bench, GROUPS[0]))
-    single = not alone.error and alone.value.shape == GROUPS[0].shape
-    return "one" if single and _assemble(bench, _stack(bench)) is not None else "rows"
-
-
-def _stack(bench: Bench) -> Floats:
-    return Caller(bench, "one")(GROUPS).value
+    fits = single and _assemble(bench, Caller(bench, "one")(GROUPS).value) is not None
+    return "one" if fits else "rows"
 
 
 def _assemble(bench: Bench, seen: Floats) -> Advantages | None:
-    import torch
-
+    """Return the formula that gives what was seen, faults last."""
     if seen.shape != GROUPS.shape:
         return None
-    rewards = torch.tensor(GROUPS)
-    pairs = list(product(parts("baseline").values(), parts("scale").values()))
-    pairs.sort(key=lambda pair: bool(pair[0].fault) + bool(pair[1].fault))
-    for baseline, scale in pairs:
-        for inside in (False, True):
-            form = _fitted(baseline, scale, inside, seen, rewards)
-            if form is not None and bench.close(seen, form.plain(rewards).numpy()):
+    for limit in dict.fromkeys((np.inf, float(np.max(np.abs(seen))))):
+        for sign in (1.0, -1.0):
+            form = _formula(bench, seen, sign, limit)
+            if form is not None:
                 return form
+    return None
+
+
+def _formula(bench: Bench, seen: Floats, sign: float, limit: float) -> Advantages | None:
+    import torch
+
+    rewards = torch.tensor(GROUPS)
+    pairs = list(product(parts("baseline").values(), parts("scale").values(), (False, True)))
+    pairs.sort(key=lambda pair: bool(pair[0].fault) + bool(pair[1].fault) + pair[2])
+    for baseline, scale, inside in pairs:
+        form = _fitted(baseline, scale, inside, sign * seen, rewards)
+        if form is None:
+            continue
+        form = replace(form, sign=sign, limit=limit)
+        if bench.close(seen, form.plain(rewards).numpy()):
+            return form
     return None
 
 
 def _fitted(
     baseline: Part, scale: Part, inside: bool, seen: Floats, rewards: Any
 ) -> Advantages | None:
-    """Return the form with the epsilon that the group of least variance shows."""
+    """Return the form with the epsilon that most elements show."""
     centred = baseline.build(rewards).numpy()
     deviation = np.broadcast_to(scale.build(rewards).numpy(), centred.shape)
     if scale.name == "unscaled":
@@ -143,23 +158,29 @@ def _fitted(
         ratio = centred / seen
         extra = ratio**2 - deviation**2 if inside else ratio - deviation
     usable = extra[np.isfinite(extra) & (np.abs(centred) > 1e-9)]
-    if not usable.size:
+    epsilon = float(np.median(usable)) if usable.size else np.nan
+    if not -1e-7 < epsilon < 0.1:
         return None
-    epsilon = float(np.median(usable))
-    if not -1e-12 < epsilon < 0.1:
-        return None
-    return Advantages(baseline, scale, nice(max(float(f"{epsilon:.4g}"), 0.0), 1e-13), inside)
+    return Advantages(baseline, scale, nice(max(float(f"{epsilon:.3g}"), 0.0), 1e-13), inside)
 
 
 def _right(form: Advantages | None) -> Advantages:
     if form is None:
         return Advantages(parts("baseline")["mean"], parts("scale")["std, ddof 1"], 1e-4)
-    return replace(form, baseline=instead(form.baseline), scale=instead(form.scale), inside=False)
+    return replace(
+        form,
+        baseline=instead(form.baseline),
+        scale=instead(form.scale),
+        inside=False,
+        limit=np.inf,
+        sign=1.0,
+    )
 
 
 def _numbers(form: Advantages) -> dict[str, Any]:
     ddof = {"0": 0, "1": 1}.get(form.scale.name[-1])
-    known: dict[str, Any] = {"scale": "none" if form.scale.name == "unscaled" else "std"}
+    kind = "batch" if "of the batch" in form.scale.name else "std"
+    known: dict[str, Any] = {"scale": "none" if form.scale.name == "unscaled" else kind}
     if form.scale.name != "unscaled":
         known["epsilon"] = form.epsilon
     if ddof is not None:
@@ -177,8 +198,13 @@ def _faults(
             "array are broadcast against each other.",
         )
     elif form is None:
-        yield Fault("unexplained", "The advantages are not those of any formula known here.")
+        far = _assemble_apart(bench, seen.value)
+        yield UNEXPLAINED if far is None else CANCELLATION
     else:
+        if form.sign < 0:
+            yield Fault("sign-flipped", "The sign is wrong: the better rewards are pushed down.")
+        if form.limit < 5.0:
+            yield Fault("advantages-clamped", f"The advantages are clamped to +-{form.limit:.4g}.")
         for part in (form.baseline, form.scale):
             if part.fault:
                 yield Fault(part.name, part.fault)
@@ -189,6 +215,51 @@ def _faults(
             )
     if caller.layout == "numbers":
         yield from _uneven(bench, form)
+    elif caller.layout == "one":
+        yield from _square(bench)
+
+
+UNEXPLAINED = Fault("unexplained", "The advantages are not those of any formula known here.")
+CANCELLATION = Fault(
+    "cancellation",
+    "The formula holds for rewards that are far apart and not for nearly equal ones: the variance "
+    "is E[r^2] - E[r]^2, which cancels.",
+)
+
+
+def _assemble_apart(bench: Bench, seen: Floats) -> Advantages | None:
+    """Return the formula that holds but for the group whose rewards are nearly equal."""
+    import torch
+
+    for baseline, scale in product(parts("baseline").values(), parts("scale").values()):
+        form = _fitted(baseline, scale, False, seen, torch.tensor(GROUPS))
+        if form is None or baseline.fault or scale.fault:
+            continue
+        plain = form.plain(torch.tensor(GROUPS)).numpy()
+        if close(seen[:4], plain[:4], max(bench.tolerance, 1e-6)):
+            return form
+    return None
+
+
+def _square(bench: Bench) -> Iterator[Fault]:
+    """Yield whether a function of one group takes two dimensions only where they are equal."""
+    if not bench.run(shaped(bench, GROUPS[:2])).error:
+        return
+    inputs = shaped(bench, GROUPS[:4])
+    seen = bench.run(inputs)
+    if seen.error:
+        return
+    rows = [bench.run(shaped(bench, group)).value for group in GROUPS[:4]]
+    expected = Outcome(np.array(rows), np.zeros(0))
+    words = difference(bench, expected, seen)
+    if words:
+        yield Fault(
+            "broadcast",
+            "Groups in rows raise unless there are as many groups as members, and are then "
+            "normalised by each other's mean: [N] is broadcast against [N, G].",
+            Example({"rewards": GROUPS[:4]}, expected, seen, words),
+            "shapes",
+        )
 
 
 def _uneven(bench: Bench, form: Advantages | None) -> Iterator[Fault]:
@@ -197,7 +268,7 @@ def _uneven(bench: Bench, form: Advantages | None) -> Iterator[Fault]:
 
     rewards, numbers = np.array([1.0, 3.0, 5.0, 2.0, 2.0]), np.array([0, 0, 1, 1, 1])
     seen = bench.run({**shaped(bench, rewards), "groups": numbers})
-    if form is None or form.baseline.fault or form.scale.fault:
+    if form is None or form.baseline.fault or form.scale.fault or form.sign < 0:
         return
     expected = [form.plain(torch.tensor(rewards[numbers == g])).numpy() for g in (0, 1)]
     if bench.close(seen.value, np.concatenate(expected)):
@@ -224,8 +295,7 @@ def _degenerate(
             largest = float(np.max(np.abs(seen.value))) if seen.value.size else np.nan
             if not largest <= worst:
                 worst, where = largest, f"{size} rewards of {reward:g} in {dtype}"
-    unscored = any(e.name == "baseline" and e.words == "none" for e in entries)
-    if unscored:
+    if any(entry.name == "baseline" and entry.fault for entry in entries):
         return
     signal = not worst < SIGNAL
     entries.append(Entry("no variance", _zero_words(worst, where), signal))
@@ -234,7 +304,19 @@ def _degenerate(
     elif worst > 1e-6:
         notes.append(f"A group without variance gets up to {worst:.2g} by rounding ({where}).")
     single = caller(np.array([[1.0]]))
-    entries.append(Entry("group of one", _single_words(single)))
+    keeps = not single.error and single.finite and bool(np.abs(single.value).max() > SIGNAL)
+    entries.append(Entry("group of one", _single_words(single), keeps))
+    if keeps:
+        right = Outcome(np.zeros(single.value.shape), np.zeros(0))
+        words = f"advantage {float(single.value.ravel()[0]):.6g}, closed form 0"
+        faults.append(
+            Fault(
+                "single-member-signal",
+                "A group of one gets a signal, as if its baseline were 0; it has no variance.",
+                Example({"rewards": np.array([1.0])}, right, single, words),
+                "groups without variance",
+            )
+        )
 
 
 def _zero_words(worst: float, where: str) -> str:
@@ -297,6 +379,7 @@ ADVANTAGES = Family(
     "advantages",
     ("grpo.advantages",),
     ("rewards",),
+    ("groups", "mask"),
     recover_advantages,
     sample,
     {"scale": ("std", "none"), "ddof": (0, 1), "epsilon": (1e-3,)},

@@ -11,7 +11,7 @@ from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.surrogate import Penalty
 from rlvraudit.audit.implementations.closed_forms.weighting import PUBLISHED, Weighting
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
-from rlvraudit.audit.implementations.families.surrogate import mismatches
+from rlvraudit.audit.implementations.families.surrogate import mismatches, weighting_faults
 from rlvraudit.audit.implementations.recovery.batches import holed_mask
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, batch, mask_of, spread
 from rlvraudit.audit.implementations.recovery.divergence import Curve, clamps, recover_penalty
@@ -20,7 +20,7 @@ from rlvraudit.audit.implementations.recovery.examples import smallest
 from rlvraudit.audit.implementations.recovery.surrogate import instead
 
 SIZES = ([1], [2], [1, 1], [1, 2], [3, 1])
-TOKEN_MEAN = Weighting((0, 0, -1, 0))
+TOKEN_MEAN = Weighting((0, 0, -1, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def recover_estimate(bench: Bench, declared: Declared) -> Recovery:
 def _normaliser(form: Estimate | None) -> str | None:
     if form is None or form.penalty.weighting.exponents not in PUBLISHED:
         return None
-    rows, _, total, _ = form.penalty.weighting.exponents
+    rows, _, total, *_ = form.penalty.weighting.exponents
     return "tokens" if total else "trajectories" if rows else ""
 
 
@@ -111,14 +111,7 @@ def _penalty_faults(penalty: Penalty) -> Iterator[Fault]:
         yield Fault("kl-not-halved", "k2 is not halved: it is d^2, twice the estimate.")
     elif penalty.beta != 1.0:
         yield Fault("constant-factor", f"It is {penalty.beta:.6g} times the estimate.")
-    weighting = penalty.weighting
-    if weighting.exponents[3]:
-        yield Fault(
-            "padding-in-denominator",
-            f"Each token's weight is {weighting.formula}: the mean runs over padded positions too.",
-        )
-    elif weighting.exponents not in PUBLISHED:
-        yield Fault("wrong-denominator", f"Each token's weight is {weighting.formula}.")
+    yield from weighting_faults(penalty.weighting)
 
 
 def _batches(bench: Bench) -> dict[str, Inputs]:
@@ -161,6 +154,7 @@ DIVERGENCE = Family(
     "divergence",
     ("kl.estimate",),
     ("logp_policy", "logp_reference"),
+    ("logp_old", "mask"),
     recover_estimate,
     sample,
     {"estimator": ("k1", "k2", "k3")},

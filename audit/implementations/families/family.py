@@ -11,10 +11,17 @@ from rlvraudit.audit.implementations.recovery.evaluate import Form
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a loss is said to be: an objective, and values of parameters; both may be left out."""
+    """What a loss is said to be.
+
+    Attributes:
+        objective: Named by the caller, or None.
+        parameters: Values that the caller declares.
+        called: Values that the implementation is called with: it must act on them too.
+    """
 
     objective: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    called: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,7 @@ class Family:
         name: Of the family.
         objectives: Those in it.
         requires: The inputs that a function of this family asks for at least.
+        knows: Those that it may ask for as well, and that are looked at.
         recover: Finds out what a loss computes, against what is declared.
         sample: A batch of 8 trajectories of up to so many tokens, from a seed.
         variations: Other values of parameters by which it must follow when they are set.
@@ -59,6 +67,7 @@ class Family:
     name: str
     objectives: tuple[str, ...]
     requires: tuple[str, ...]
+    knows: tuple[str, ...]
     recover: Callable[[Bench, Declared], Recovery]
     sample: Callable[[int, int], Inputs]
     variations: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)

@@ -7,16 +7,23 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlvraudit.audit.implementations.card import Entry, Fault, Finding
+from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
 from rlvraudit.audit.implementations.closed_forms import parts
-from rlvraudit.audit.implementations.closed_forms.likelihood import Likelihood
-from rlvraudit.audit.implementations.closed_forms.weighting import NORMED, PUBLISHED, Weighting
+from rlvraudit.audit.implementations.closed_forms.likelihood import Likelihood, LogOfMean
+from rlvraudit.audit.implementations.closed_forms.weighting import PUBLISHED, Weighting
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
-from rlvraudit.audit.implementations.families.surrogate import mismatches
-from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, mask_of, spread
-from rlvraudit.audit.implementations.recovery.evaluate import differs
+from rlvraudit.audit.implementations.families.surrogate import mismatches, weighting_faults
+from rlvraudit.audit.implementations.recovery.bench import (
+    Bench,
+    Floats,
+    Inputs,
+    mask_of,
+    nice,
+    spread,
+)
+from rlvraudit.audit.implementations.recovery.evaluate import differs, evaluate
 from rlvraudit.audit.implementations.recovery.examples import smallest
-from rlvraudit.audit.implementations.recovery.surrogate import instead
+from rlvraudit.audit.implementations.recovery.structure import HOLED, positions
 from rlvraudit.audit.implementations.recovery.weights import fit, measure
 
 VOCABULARY = 5
@@ -27,21 +34,23 @@ SIZES = ([1], [2], [1, 1], [1, 2], [3, 2])
 
 def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
     """Return what an NLL computes, and what of it is wrong or not as declared."""
-    weighting = fit(measure(lambda mask, row: _row_weight(bench, mask, row)), bench.tolerance)
-    form = _assemble(bench, weighting)
+    faults = list(positions(bench, _inputs(HOLES, _some_logits()), "logits"))
+    form = _assemble(bench)
     right = Likelihood(
-        parts("likelihood")["log-softmax"] if form is None else instead(form.part),
+        parts("likelihood")["log-softmax"],
         form.weighting if form and form.weighting.exponents in PUBLISHED else TOKEN_MEAN,
     )
-    faults = list(_faults(form))
+    if form is not None or not faults:
+        faults.extend(_faults(bench, form))
     known = {} if form is None else {"aggregation": form.weighting.name}
     if not faults:
-        faults.extend(mismatches(declared, known))
+        faults.extend([*mismatches(declared, known), *_extreme(bench)])
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(
         objective="nll.from_logits" if form else "",
         finding=Finding(
-            tuple(_entries(form)), tuple(replace(fault, example=example) for fault in faults)
+            tuple(_entries(form)),
+            tuple(f if f.example else replace(f, example=example) for f in faults),
         ),
         form=form,
         right=right,
@@ -52,13 +61,37 @@ def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
     )
 
 
-TOKEN_MEAN = Weighting((0, 0, -1, 0))
+TOKEN_MEAN = Weighting((0, 0, -1, 0, 0))
+HOLES = np.array(HOLED)
+
+
+def _some_logits() -> Floats:
+    return spread((*HOLES.shape, VOCABULARY), -1.0, 1.0, 3)
+
+
+def _extreme(bench: Bench) -> Iterator[Fault]:
+    """Yield whether logits that overflow the exponential give a result that is not finite."""
+    mask = mask_of([2, 1])
+    logits = np.zeros((*mask.shape, VOCABULARY))
+    logits[..., 2] = 1000.0
+    inputs = _inputs(mask, logits)
+    expected = evaluate(Likelihood(parts("likelihood")["log-softmax"], TOKEN_MEAN), inputs)
+    seen = bench.run(inputs)
+    if seen.error or seen.finite:
+        return
+    yield Fault(
+        "overflow",
+        "Logits of 1000 give no finite result: the maximum is not subtracted before the "
+        "exponential.",
+        Example(inputs, expected, seen, f"value {float(seen.value):g}"),
+        "overflow",
+    )
 
 
 def _normaliser(form: Likelihood | None) -> str | None:
     if form is None or form.part.fault or form.weighting.exponents not in PUBLISHED:
         return None
-    rows, _, total, _ = form.weighting.exponents
+    rows, _, total, *_ = form.weighting.exponents
     return "tokens" if total else "trajectories" if rows else ""
 
 
@@ -71,13 +104,24 @@ def _inputs(mask: NDArray[np.bool_], logits: NDArray[np.float64]) -> Inputs:
     }
 
 
-def _row_weight(bench: Bench, mask: NDArray[np.bool_], row: int) -> float:
-    """Return a row's weight: with every other token certain, and its own uniform."""
+def _certain(mask: NDArray[np.bool_], spared: int | None, at: int | None = None) -> Inputs:
+    """Return a batch whose targets are certain, but for one row, which is uniform.
+
+    `at` makes another token than the target certain.
+    """
     inputs = _inputs(mask, np.zeros((*mask.shape, VOCABULARY)))
-    certain = np.eye(VOCABULARY)[inputs["target"]] * SURE
-    certain[row] = 0.0
-    inputs["logits"] = np.where(mask[..., None], certain, 0.0)
-    return bench.value(inputs) / math.log(VOCABULARY)
+    chosen = inputs["target"] if at is None else (inputs["target"] + at) % VOCABULARY
+    logits = np.eye(VOCABULARY)[chosen] * SURE
+    if spared is not None:
+        logits[spared] = 0.0
+    inputs["logits"] = np.where(mask[..., None], logits, 0.0)
+    return inputs
+
+
+def _row_weight(bench: Bench, mask: NDArray[np.bool_], row: int) -> float:
+    """Return a row's weight: what it adds when every other token is certain."""
+    certain = bench.value(_certain(mask, None))
+    return (bench.value(_certain(mask, row)) - certain) / math.log(VOCABULARY)
 
 
 def _batches() -> dict[str, Inputs]:
@@ -91,32 +135,64 @@ def _batches() -> dict[str, Inputs]:
     }
 
 
-def _assemble(bench: Bench, weighting: Weighting | None) -> Likelihood | None:
+def _assemble(bench: Bench) -> Likelihood | None:
     batches = _batches().values()
-    for known in dict.fromkeys((weighting or TOKEN_MEAN, TOKEN_MEAN)):
-        for part in parts("likelihood").values():
-            form = Likelihood(part, known, 4.0 * known.epsilon)
-            if not any(differs(bench, form, inputs) for inputs in batches):
-                return form
+    for form in _candidates(bench):
+        if not any(differs(bench, form, inputs) for inputs in batches):
+            return form
     return None
 
 
-def _faults(form: Likelihood | None) -> Iterator[Fault]:
+def _candidates(bench: Bench) -> Iterator[Likelihood]:
+    """Yield forms with numbers read off where tokens are certain, faults last."""
+    seen = measure(lambda mask, row: _row_weight(bench, mask, row))
+    sign = -1.0 if all((rows < 0).all() for rows in seen.rows) else 1.0
+    seen = replace(seen, rows=tuple(sign * rows for rows in seen.rows))
+    smoothing, temperature = _smoothing(bench), _temperature(bench)
+    known = [fit(seen, bench.tolerance), *(Weighting(e) for e in PUBLISHED)]
+    for weighting in dict.fromkeys(w for w in known if w is not None):
+        yield Likelihood(parts("likelihood")["log-softmax"], weighting, sign=sign)
+    for weighting in dict.fromkeys(w for w in known if w is not None):
+        for part in parts("likelihood").values():
+            yield Likelihood(part, weighting, sign=sign)
+        right = parts("likelihood")["log-softmax"]
+        yield Likelihood(right, weighting, temperature, sign=sign)
+        yield Likelihood(right, weighting, smoothing=smoothing, sign=sign)
+
+
+def _smoothing(bench: Bench) -> float:
+    """Return the share of the label that goes elsewhere: what a certain token still costs."""
+    return nice(
+        bench.value(_certain(mask_of([1]), None)) / SURE * VOCABULARY / (VOCABULARY - 1), 1e-9
+    )
+
+
+def _temperature(bench: Bench) -> float:
+    """Return what logits are divided by: SURE over the cost of the wrong certain token."""
+    cost = abs(bench.value(_certain(mask_of([1]), None, 1)))
+    return nice(SURE / cost, 1e-9) if cost else 1.0
+
+
+def _faults(bench: Bench, form: Likelihood | None) -> Iterator[Fault]:
     if form is None:
-        yield Fault("unexplained", "Value and gradient are not those of any NLL known here.")
+        mean = not any(differs(bench, LogOfMean(), b) for b in _batches().values())
+        yield LOG_OF_MEAN if mean else UNEXPLAINED
         return
     if form.part.fault:
         yield Fault(form.part.name, form.part.fault)
-    weighting = form.weighting
-    if weighting.exponents[3]:
-        yield Fault(
-            "padding-in-denominator",
-            f"Each token's weight is {weighting.formula}: the mean runs over padded positions too.",
-        )
-    elif weighting.exponents not in PUBLISHED:
-        yield Fault("wrong-denominator", f"Each token's weight is {weighting.formula}.")
-    elif weighting.constant != 1.0 and PUBLISHED[weighting.exponents] not in NORMED:
-        yield Fault("constant-factor", f"The loss is {weighting.constant:.6g} times the NLL.")
+    if form.sign < 0:
+        yield Fault("sign-flipped", "The sign is wrong: the log-likelihood is minimised.")
+    if form.temperature != 1.0:
+        yield Fault("logits-scaled", f"The logits are divided by {form.temperature:g} first.")
+    if form.smoothing:
+        yield Fault("labels-smoothed", f"The labels are smoothed by {form.smoothing:g}.")
+    yield from weighting_faults(form.weighting)
+
+
+LOG_OF_MEAN = Fault(
+    "log-of-mean", "The logarithm is taken of the mean probability, not the mean of logarithms."
+)
+UNEXPLAINED = Fault("unexplained", "Value and gradient are not those of any NLL known here.")
 
 
 def _small() -> Iterator[Inputs]:
@@ -142,5 +218,10 @@ def sample(tokens: int, seed: int) -> Inputs:
 
 
 LIKELIHOOD = Family(
-    "likelihood", ("nll.from_logits",), ("logits", "target"), recover_likelihood, sample
+    "likelihood",
+    ("nll.from_logits",),
+    ("logits", "target"),
+    ("mask",),
+    recover_likelihood,
+    sample,
 )

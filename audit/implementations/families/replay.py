@@ -7,11 +7,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from rlvraudit.audit.implementations.card import Entry, Fault, Finding
+from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
 from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.replay import Replay
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
 from rlvraudit.audit.implementations.families.surrogate import mismatches
+from rlvraudit.audit.implementations.implementation import observe
 from rlvraudit.audit.implementations.recovery.batches import holed_mask
 from rlvraudit.audit.implementations.recovery.bench import (
     Bench,
@@ -23,6 +24,7 @@ from rlvraudit.audit.implementations.recovery.bench import (
 )
 from rlvraudit.audit.implementations.recovery.evaluate import differs, evaluate
 from rlvraudit.audit.implementations.recovery.examples import smallest
+from rlvraudit.audit.implementations.recovery.structure import HOLED, positions
 
 EPSILON = 1e-8
 TINY = 1e-6
@@ -31,25 +33,46 @@ SIZES = ([1], [2], [1, 1], [3], [2, 1], [2, 2], [3, 1, 2])
 
 def recover_replay(bench: Bench, declared: Declared) -> Recovery:
     """Return what a replay loss computes, and what of it is wrong or not as declared."""
-    epsilon = _epsilon(bench)
+    exact = bench.precision == "float64"
+    epsilon = _epsilon(bench) if exact else EPSILON
+    faults = list(positions(bench, _inputs(HOLES, np.full(HOLES.shape, 0.3)), "logp_policy"))
     form = _assemble(bench, epsilon)
-    right = replace(_right(), epsilon=epsilon if form else EPSILON)
-    faults = list(_faults(bench, form))
-    wanted = dict(declared.parameters)
-    known = {"denominator_epsilon": epsilon}
+    right = replace(_right(), epsilon=form.epsilon if form and form.epsilon else EPSILON)
+    if form is not None or not faults:
+        faults.extend(_faults(bench, form))
+    known = {"denominator_epsilon": epsilon} if exact else {}
     if not faults:
-        faults.extend(mismatches(Declared(declared.objective, wanted), known))
+        faults.extend([*mismatches(declared, known), *_into_base(bench)])
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(
         objective="tar.replay_nll" if form else "",
         finding=Finding(
-            tuple(_entries(form)), tuple(replace(fault, example=example) for fault in faults)
+            tuple(_entries(form)),
+            tuple(f if f.example else replace(f, example=example) for f in faults),
         ),
         form=form,
         right=right,
         batches=_batches(),
         numbers=known,
         normaliser="trajectories" if form and not form.mean.fault else None,
+    )
+
+
+HOLES = np.array(HOLED)
+
+
+def _into_base(bench: Bench) -> Iterator[Fault]:
+    """Yield whether the base policy, which is frozen, gets a gradient."""
+    inputs = _batches()["suppressed"]
+    seen = observe(bench.implementation, inputs, wrt="logp_base", **bench.parameters)
+    if seen.error or not np.any(seen.gradient):
+        return
+    expected = replace(seen, gradient=np.zeros(seen.gradient.shape))
+    yield Fault(
+        "gradient-into-base",
+        "The base policy gets a gradient: gate or weights are detached from the policy only.",
+        Example(inputs, expected, seen, "gradient with respect to logp_base is not 0"),
+        "detached parts",
     )
 
 
@@ -101,10 +124,11 @@ def _batches() -> dict[str, Inputs]:
 
 
 def _assemble(bench: Bench, epsilon: float) -> Replay | None:
-    batches = [v for k, v in _batches().items() if k != "closed"]
-    every = list(
-        product(*(parts(name).values() for name in ("gate", "token weight", "replay mean")))
-    )
+    batches = [inputs for inputs in _batches().values() if bench.run(inputs).finite]
+    if len(batches) < 2:
+        return None
+    names = ("gate", "token weight", "replay mean")
+    every = list(product(*(parts(name).values() for name in names)))
     every.sort(key=lambda chosen: sum(bool(part.fault) for part in chosen))
     for eps in dict.fromkeys((epsilon, EPSILON, 0.0)):
         for chosen in every:
@@ -181,6 +205,7 @@ REPLAY = Family(
     "replay",
     ("tar.replay_nll",),
     ("logp_policy", "logp_base"),
+    ("mask",),
     recover_replay,
     sample,
     {"denominator_epsilon": (1e-4,)},

@@ -15,7 +15,6 @@ from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, batch,
 from rlvraudit.audit.implementations.recovery.clipping import Token, log_ratio_clamp
 from rlvraudit.audit.implementations.recovery.divergence import Curve, clamps
 from rlvraudit.audit.implementations.recovery.examples import small, smallest
-from rlvraudit.audit.implementations.recovery.structure import describe, influences
 from rlvraudit.audit.implementations.recovery.surrogate import (
     Recovered,
     bounds_of,
@@ -37,19 +36,21 @@ INFINITE = float("inf")
 
 def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
     """Return what a surrogate computes, and what of it is wrong or not as declared."""
-    found = recover(bench)
+    found = recover(bench, {**declared.called, **declared.parameters})
     form = found.form
     if form is not None and form.ratio.name == "none" and bench.takes("logp_old"):
         form = replace(form, ratio=parts("ratio")["old-not-read"])
     right = _as_declared(found.right, form, declared)
-    faults = [
-        *_weight_faults(bench, found),
-        *_clip_faults(found),
-        *_part_faults(form),
-        *_penalty_faults(found.penalty),
-    ]
+    faults = list(found.structure)
+    if form is not None or not faults:
+        faults += [
+            *_weight_faults(found),
+            *_clip_faults(found),
+            *_part_faults(form),
+            *_penalty_faults(bench, found.penalty),
+        ]
     if form is None and not faults:
-        faults.append(_unexplained(bench))
+        faults.append(UNEXPLAINED)
     if not faults:
         faults.extend(_against(declared, found, form))
     example = smallest(bench, right, small(bounds_of(right.width))) if faults else None
@@ -75,7 +76,7 @@ def right_level(form: Surrogate) -> str:
 def _normaliser(weighting: Weighting | None) -> str | None:
     if weighting is None or weighting.name not in {*PUBLISHED.values(), "seq-mean-token-sum-norm"}:
         return None
-    rows, _, total, _ = weighting.exponents
+    rows, _, total, *_ = weighting.exponents
     return "tokens" if total else "trajectories" if rows else ""
 
 
@@ -90,21 +91,29 @@ def _as_declared(right: Surrogate, form: Surrogate | None, declared: Declared) -
 # --- What is wrong whatever is declared ---------------------------------------------------
 
 
-def _weight_faults(bench: Bench, found: Recovered) -> Iterator[Fault]:
+def _weight_faults(found: Recovered) -> Iterator[Fault]:
     weighting = found.weighting
-    if not found.additive:
-        yield Fault(
-            "advantages-changed-inside",
-            "The loss is not linear in the advantages: they are normalised, clipped or broadcast "
-            "inside.",
-        )
-    elif weighting is None:
-        yield _odd_weights(bench, found)
-    elif weighting.exponents[3]:
+    if weighting is None:
+        yield _odd_weights(found)
+    else:
+        yield from weighting_faults(weighting)
+    if found.sign < 0:
+        yield Fault("sign-flipped", "The sign is wrong: minimising this loss lowers J.")
+
+
+def weighting_faults(weighting: Weighting) -> Iterator[Fault]:
+    """Yield what is wrong with an aggregation."""
+    if weighting.exponents[3]:
         yield Fault(
             "padding-in-denominator",
             f"Each token's weight is {weighting.formula}: the mean runs over padded positions "
             "too, so that the loss depends on the padded width T.",
+        )
+    elif weighting.exponents[4]:
+        yield Fault(
+            "longest-row-in-denominator",
+            f"Each token's weight is {weighting.formula}: it depends on the longest trajectory of "
+            "the batch.",
         )
     elif weighting.exponents not in PUBLISHED:
         yield Fault(
@@ -112,36 +121,50 @@ def _weight_faults(bench: Bench, found: Recovered) -> Iterator[Fault]:
             f"Each token's weight is {weighting.formula}, which is no published aggregation: "
             "something is divided out twice, or not at all.",
         )
+    elif weighting.epsilon > 1e-3:
+        yield Fault(
+            "denominator-offset",
+            f"{weighting.epsilon:g} is added to the count that the loss is divided by.",
+        )
     elif weighting.constant != 1.0 and PUBLISHED[weighting.exponents] not in NORMED:
         yield Fault(
             "constant-factor",
             f"The loss is {weighting.constant:.6g} times its {weighting.name}: a constant factor "
             "changes the learning rate.",
         )
-    if found.sign < 0:
-        yield Fault("sign-flipped", "The sign is wrong: minimising this loss lowers J.")
 
 
-def _odd_weights(bench: Bench, found: Recovered) -> Fault:
-    rows = chunked(found.weights, bench.tolerance)
+def _odd_weights(found: Recovered) -> Fault:
+    assert found.weights is not None
+    rows = chunked(found.weights, 1e-9)
     if rows is not None:
         return Fault(
             "mean-of-means",
             f"The loss is a mean over micro-batches of {rows} rows of each one's token mean: "
             "tokens of short micro-batches weigh more, and the order of rows matters.",
         )
+    every = np.concatenate(found.weights.rows)
+    if np.any(every == 0.0) and np.any(every != 0.0):
+        return Fault("row-dropped", "Some trajectories of a batch weigh nothing: they are dropped.")
     return Fault(
         "aggregation-unknown",
-        "The weight of a row is not a product of powers of B, T_b, N and T: no aggregation that "
+        "The weight of a row is not a product of powers of B, T_b, N, T and L: no aggregation that "
         "depends on counts alone gives it.",
     )
 
 
 def _clip_faults(found: Recovered) -> Iterator[Fault]:
     kinks, width = found.kinks, found.width
-    if kinks is None or kinks.rule not in ("clipped", "clip-without-min"):
+    if kinks is None or kinks.rule not in ("clipped", "clip-without-min", "log-ratio-clamped"):
         return
     low, high = kinks.low, kinks.high
+    if kinks.rule == "log-ratio-clamped":
+        ends = [float(np.log(end)) for end in kinks.clamp]
+        yield Fault(
+            "log-ratio-clamped",
+            f"The log-ratio is clamped to [{ends[0]:.4g}, {ends[1]:.4g}] first: tokens "
+            "far off get no gradient, whatever their advantage.",
+        )
     if not np.isfinite(low) and np.isfinite(high):
         yield Fault(
             "lower-bound-missing",
@@ -190,9 +213,18 @@ def _part_faults(form: Surrogate | None) -> Iterator[Fault]:
         )
 
 
-def _penalty_faults(penalty: Penalty | Curve | None) -> Iterator[Fault]:
+def _penalty_faults(bench: Bench, penalty: Penalty | Curve | None) -> Iterator[Fault]:
     if isinstance(penalty, Curve):
-        yield Fault("kl-unknown", "The KL term is none of the published estimators.")
+        yield Fault(
+            "kl-unknown",
+            "The KL term is none of the published estimators, or depends on the ratio as none "
+            "does.",
+        )
+    if penalty is None and bench.takes("logp_reference") and _with_signal(bench):
+        yield Fault(
+            "kl-scaled-by-advantage",
+            "The KL term is multiplied by the advantage: it vanishes or turns round with it.",
+        )
     if not isinstance(penalty, Penalty):
         return
     if penalty.beta < 0:
@@ -207,12 +239,17 @@ def _penalty_faults(penalty: Penalty | Curve | None) -> Iterator[Fault]:
         )
 
 
-def _unexplained(bench: Bench) -> Fault:
-    kind, sentence = describe(influences(bench)) if bench.takes("logp_old") else ("", "")
-    return Fault(
-        kind or "unexplained",
-        sentence or "Value and gradient are not those of any form known here, right or wrong.",
-    )
+def _with_signal(bench: Bench) -> bool:
+    """Return whether the reference matters where there is an advantage."""
+    mask = mask_of([2])
+    near, far = (bench.value(batch(mask, -0.2, 1.0, d, -1.0)) for d in (0.0, 0.7))
+    silent = [bench.value(batch(mask, -0.2, 1.0, 0.0, -1.0 - s)) for s in (0.0, 0.7)]
+    return not bench.close(near, far) and bench.close(silent[0], silent[1])
+
+
+UNEXPLAINED = Fault(
+    "unexplained", "Value and gradient are not those of any form known here, right or wrong."
+)
 
 
 # --- Against what is declared -------------------------------------------------------------
@@ -220,7 +257,8 @@ def _unexplained(bench: Bench) -> Fault:
 
 def numbers(found: Recovered) -> dict[str, Any]:
     """Return what was recovered, by the objectives' names of parameters."""
-    width, weighting = found.width, found.weighting
+    width = found.form.width if found.form else found.width
+    weighting = found.weighting
     known: dict[str, Any] = {"dual_clip": None if np.isinf(found.right.dual) else found.right.dual}
     if width is not None:
         known.update(clip_low=width.low[1], clip_high=width.high[1])
@@ -253,7 +291,7 @@ def mismatches(declared: Declared, known: dict[str, Any]) -> Iterator[Fault]:
     """Yield the parameters whose recovered value is not the declared one."""
     differing = {
         name: (value, known[name])
-        for name, value in declared.parameters.items()
+        for name, value in {**declared.called, **declared.parameters}.items()
         if name in known and _comparable(name, value) and not same(value, known[name])
     }
     crossed = {"clip_low", "clip_high"} <= differing.keys() and same(
@@ -384,6 +422,7 @@ SURROGATE = Family(
     "surrogate",
     ("grpo.surrogate", "gspo.surrogate", "tapo.surrogate"),
     ("logp_policy", "advantages"),
+    ("logp_old", "logp_reference", "mask"),
     recover_surrogate,
     sample,
     {

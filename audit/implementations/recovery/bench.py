@@ -90,8 +90,8 @@ def close(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def nice(number: float, tolerance: float) -> float:
-    """Return the roundest decimal that `number` may stand for."""
-    for digits in range(12):
+    """Return the short decimal that `number` stands for within rounding, or itself."""
+    for digits in range(7):
         rounded = round(number, digits)
         if abs(rounded - number) <= 4.0 * tolerance * max(abs(number), 1.0) and (
             rounded or abs(number) < 1e-8

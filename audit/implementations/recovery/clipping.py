@@ -5,7 +5,8 @@ what it saturates at are the bounds, whatever else the loss does.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -46,13 +47,17 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Kinks:
-    """What the scan shows: the ratio it is a function of, the rule, the bounds, dual clip."""
+    """What the scan shows: the ratio it is a function of, the rule, the bounds, dual clip.
+
+    `clamp` is where the ratio itself ends, for either sign of A.
+    """
 
     base: str
     rule: str
-    low: float
-    high: float
-    dual: float
+    low: float = -INFINITE
+    high: float = INFINITE
+    dual: float = INFINITE
+    clamp: tuple[float, float] = (0.0, INFINITE)
 
 
 BASES: dict[str, Callable[[Floats], Floats]] = {
@@ -85,84 +90,129 @@ def kinks(seen: Scan, tolerance: float) -> Kinks | None:
     for base, function in BASES.items():
         ratio = function(seen.x)
         for rule, read in RULES.items():
-            found = read(base, ratio, seen)
-            predicted = PREDICTED[rule](ratio, found)
-            if close(seen.positive, predicted[0], 4 * tolerance) and close(
-                seen.negative, predicted[1], 4 * tolerance
-            ):
-                return _rounded(found, tolerance)
+            found = read(ratio, seen)
+            if found is None:
+                continue
+            exact = Kinks(base, rule, **found)
+            for kept in (_rounded(exact, tolerance), exact):
+                if _gives(kept, ratio, seen, 10.0 * tolerance):
+                    return kept
     return None
 
 
+def _gives(found: Kinks, ratio: Floats, seen: Scan, tolerance: float) -> bool:
+    positive, negative = PREDICTED[found.rule](np.clip(ratio, *found.clamp), found)
+    return close(seen.positive, positive, tolerance) and close(seen.negative, negative, tolerance)
+
+
 def _rounded(found: Kinks, tolerance: float) -> Kinks:
-    low, high = (1.0 - nice(1.0 - found.low, tolerance), 1.0 + nice(found.high - 1.0, tolerance))
+    def short(bound: float) -> float:
+        return 1.0 - nice(1.0 - bound, tolerance) if np.isfinite(bound) else bound
+
     dual = nice(found.dual, tolerance) if np.isfinite(found.dual) else INFINITE
-    return Kinks(found.base, found.rule, low, high, dual)
+    return replace(found, low=short(found.low), high=short(found.high), dual=dual)
 
 
-def _saturated(values: Floats, extreme: float, ratio: Floats, limit: float) -> float:
-    """Return where `values` end if that is not simply where the ratio ends."""
-    return limit if np.isclose(extreme, ratio, rtol=1e-6, atol=0).any() else extreme
+Read = Callable[[Floats, Scan], dict[str, Any] | None]
 
 
-def _clipped(base: str, ratio: Floats, seen: Scan) -> Kinks:
-    high = _saturated(seen.positive, float(seen.positive.max()), ratio.max(), INFINITE)
-    low = _saturated(seen.negative, float(seen.negative.min()), ratio.min(), -INFINITE)
-    dual = _saturated(seen.negative, float(seen.negative.max()), ratio.max(), INFINITE)
-    return Kinks(base, "clipped", low, high, dual)
+def _end(values: float, ratio: float, unbounded: float) -> float:
+    """Return where a branch ends, `unbounded` where that is simply the end of the scan."""
+    return unbounded if np.isclose(values, ratio, rtol=1e-6, atol=0.0) else float(values)
 
 
-def _clip_only(base: str, ratio: Floats, seen: Scan) -> Kinks:
-    return Kinks(
-        base, "clip-without-min", float(seen.positive.min()), float(seen.positive.max()), INFINITE
-    )
+def _clipped(ratio: Floats, seen: Scan) -> dict[str, Any]:
+    return {
+        "high": _end(seen.positive.max(), ratio.max(), INFINITE),
+        "low": _end(seen.negative.min(), ratio.min(), -INFINITE),
+        "dual": _end(seen.negative.max(), ratio.max(), INFINITE),
+    }
 
 
-def _optimistic(base: str, ratio: Floats, seen: Scan) -> Kinks:
-    return Kinks(
-        base,
-        "maximum-for-minimum",
-        float(seen.positive.min()),
-        float(seen.negative.max()),
-        INFINITE,
-    )
+def _clamped(ratio: Floats, seen: Scan) -> dict[str, Any] | None:
+    clamp = (float(seen.positive.min()), float(seen.negative.max()))
+    if not 0.0 < clamp[0] < clamp[1]:
+        return None
+    high = _end(seen.positive.max(), clamp[1], INFINITE)
+    return {"clamp": clamp, "high": high, "low": _end(seen.negative.min(), clamp[0], -INFINITE)}
 
 
-def _dual_on_positive(base: str, ratio: Floats, seen: Scan) -> Kinks:
-    dual = float(seen.positive.max())
-    return Kinks(base, "dual-clip-on-positive", float(seen.negative.min()), np.nan, dual)
+def _clip_only(ratio: Floats, seen: Scan) -> dict[str, Any]:
+    return {"low": float(seen.positive.min()), "high": float(seen.positive.max())}
 
 
-RULES: dict[str, Callable[[str, Floats, Scan], Kinks]] = {
+def _optimistic(ratio: Floats, seen: Scan) -> dict[str, Any]:
+    return {"low": float(seen.positive.min()), "high": float(seen.negative.max())}
+
+
+def _dual_on_positive(ratio: Floats, seen: Scan) -> dict[str, Any]:
+    return {"low": float(seen.negative.min()), "high": np.nan, "dual": float(seen.positive.max())}
+
+
+def _dual_reversed(ratio: Floats, seen: Scan) -> dict[str, Any] | None:
+    dual, high = float(seen.negative.min()), float(seen.positive.max())
+    return {"low": np.nan, "high": high, "dual": dual} if dual > 1.0 else None
+
+
+def _minimum_of_ratios(ratio: Floats, seen: Scan) -> dict[str, Any] | None:
+    high = float(seen.positive.max())
+    return {"high": high} if high < ratio.max() else None
+
+
+def _positive_only(ratio: Floats, seen: Scan) -> dict[str, Any] | None:
+    return None if seen.negative.any() else {"high": float(seen.positive.max()), "low": np.nan}
+
+
+def _outside_dropped(ratio: Floats, seen: Scan) -> dict[str, Any] | None:
+    inside = seen.positive != 0.0
+    if inside.all() or not inside.any():
+        return None
+    return {"low": float(ratio[inside].min()), "high": float(ratio[inside].max())}
+
+
+RULES: dict[str, Read] = {
+    "dual-clip-reversed": _dual_reversed,
+    "minimum-of-ratios": _minimum_of_ratios,
+    "negative-advantages-ignored": _positive_only,
     "clipped": _clipped,
+    "log-ratio-clamped": _clamped,
     "clip-without-min": _clip_only,
     "maximum-for-minimum": _optimistic,
     "dual-clip-on-positive": _dual_on_positive,
+    "outside-dropped": _outside_dropped,
 }
+"""How each rule's bounds are read off; those that others could pass for come first."""
+
+Predict = Callable[[Floats, Kinks], tuple[Floats, Floats]]
 
 
-def _clipped_values(ratio: Floats, k: Kinks) -> tuple[Floats, Floats]:
-    return np.minimum(ratio, k.high), np.minimum(np.maximum(ratio, k.low), k.dual)
+def _clipped_values(r: Floats, k: Kinks) -> tuple[Floats, Floats]:
+    return np.minimum(r, k.high), np.minimum(np.maximum(r, k.low), k.dual)
 
 
-def _clip_only_values(ratio: Floats, k: Kinks) -> tuple[Floats, Floats]:
-    both = np.clip(ratio, k.low, k.high)
+def _both(r: Floats, k: Kinks) -> tuple[Floats, Floats]:
+    both = np.clip(r, k.low, k.high)
     return both, both
 
 
-def _optimistic_values(ratio: Floats, k: Kinks) -> tuple[Floats, Floats]:
-    return np.maximum(ratio, k.low), np.minimum(ratio, k.high)
+def _dropped(r: Floats, k: Kinks) -> tuple[Floats, Floats]:
+    both = np.where((r >= k.low * (1 - 1e-12)) & (r <= k.high * (1 + 1e-12)), r, 0.0)
+    return both, both
 
 
-def _dual_on_positive_values(ratio: Floats, k: Kinks) -> tuple[Floats, Floats]:
-    return np.full_like(ratio, k.dual), np.minimum(np.maximum(ratio, k.low), k.dual)
-
-
-PREDICTED: dict[str, Callable[[Floats, Kinks], tuple[Floats, Floats]]] = {
+PREDICTED: dict[str, Predict] = {
     "clipped": _clipped_values,
-    "clip-without-min": _clip_only_values,
-    "maximum-for-minimum": _optimistic_values,
-    "dual-clip-on-positive": _dual_on_positive_values,
+    "log-ratio-clamped": _clipped_values,
+    "clip-without-min": _both,
+    "outside-dropped": _dropped,
+    "minimum-of-ratios": lambda r, k: (np.minimum(r, k.high), np.minimum(r, k.high)),
+    "negative-advantages-ignored": lambda r, k: (np.minimum(r, k.high), 0.0 * r),
+    "maximum-for-minimum": lambda r, k: (np.maximum(r, k.low), np.minimum(r, k.high)),
+    "dual-clip-reversed": lambda r, k: (np.minimum(r, k.high), np.maximum(r, k.dual)),
+    "dual-clip-on-positive": lambda r, k: (
+        np.full_like(r, k.dual),
+        np.minimum(np.maximum(r, k.low), k.dual),
+    ),
 }
 
 

@@ -16,6 +16,7 @@ from rlvraudit.audit.implementations.closed_forms.weighting import Weighting
 from rlvraudit.audit.implementations.recovery.bench import (
     Bench,
     Floats,
+    ProbeError,
     batch,
     close,
     mask_of,
@@ -25,7 +26,7 @@ from rlvraudit.audit.implementations.recovery.weights import fit, measure
 
 D = np.array([-2.0, -1.3, -0.6, -0.1, 0.1, 0.5, 1.1, 2.0])
 FAR = np.array([-30.0, -22.0, -16.0, -12.0, 12.0, 16.0, 22.0, 30.0])
-UNIT = Weighting((0, 0, 0, 0))
+UNIT = Weighting((0, 0, 0, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ def curve(bench: Bench, d: Floats = D, x: float = 0.0) -> Curve:
     """Return the KL term of a one-token trajectory, without its policy term."""
     mask = mask_of([1])
     seen = [bench.run(batch(mask, x, 0.0, step)) for step in d]
+    failed = next((o.error for o in seen if o.error), "")
+    if failed:
+        raise ProbeError(failed)
     return Curve(
         d,
         np.array([float(o.value) for o in seen]),

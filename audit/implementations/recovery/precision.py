@@ -14,14 +14,18 @@ STEPS = {"float64": (1e-7, 1e-4, 1e-4), "float32": (3e-3, 3e-2, 3e-2)}
 """Two steps at which quotients agree where it computes so, and to how much."""
 
 
+LARGE = 0.3
+"""A step that any precision answers to."""
+
+
 def inner_precision(bench: Bench, inputs: Inputs) -> str:
     """Return "float64", "float32" or "half"."""
+    answers = _quotient(bench, inputs, LARGE)
+    if not np.isfinite(answers) or answers == 0.0:
+        return "float64"  # it does not answer to its variable at all
     for precision, (fine, coarse, agreement) in STEPS.items():
-        quotients = [_quotient(bench, inputs, step) for step in (fine, coarse)]
-        if not np.isfinite(quotients).all():
-            return "float64"
-        scale = max(abs(quotients[1]), 1e-12)
-        if abs(quotients[0] - quotients[1]) <= agreement * scale:
+        small, large = (_quotient(bench, inputs, step) for step in (fine, coarse))
+        if large and abs(small - large) <= agreement * abs(large):
             return precision
     return "half"
 

@@ -1,56 +1,182 @@
-"""Which log-probabilities each token's ratio is made of, found by moving them one at a time."""
+"""What depends on what, found by moving one number at a time: no formula is asked for.
+
+Advantages are positive and ratios below 1 throughout, where no surrogate clips.
+"""
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, batch, mask_of
+from rlvraudit.audit.implementations.card import Fault
+from rlvraudit.audit.implementations.implementation import Outcome
+from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, Inputs, batch, mask_of
 
-ROWS, COLUMNS = 2, 4
+ROWS, COLUMNS = 3, 4
 STEP = 0.03
+X = -0.2
+HOLED = ((True, True, False, True, False, False), (True, True, True, True, True, True))
+"""One row with a hole and padding, one that is full."""
+
+
+def positions(bench: Bench, inputs: Inputs, variable: str) -> Iterator[Fault]:
+    """Yield whether each active position acts, and no other does.
+
+    A position acts where moving `variable` there changes the value, or where it has a gradient.
+    """
+    rest = bench.run(inputs)
+    mask = inputs["mask"]
+    if rest.error or not np.isfinite(rest.value).all() or rest.gradient.shape[:2] != mask.shape:
+        return
+    acting = np.zeros(mask.shape, dtype=bool)
+    for at in np.ndindex(mask.shape):
+        moved = inputs[variable].copy()
+        moved[at] -= STEP * (1.0 + np.arange(moved[at].size).reshape(moved[at].shape))
+        seen = bench.run({**inputs, variable: moved})
+        acting[at] = not np.array_equal(seen.value, rest.value) or bool(np.any(rest.gradient[at]))
+    yield from _misplaced(mask, acting)
+
+
+def _misplaced(mask: NDArray[np.bool_], acting: NDArray[np.bool_]) -> Iterator[Fault]:
+    if np.array_equal(acting, mask) or not acting.any():
+        return
+    if np.array_equal(acting[0], ~mask[0]):
+        yield Fault("mask-inverted", "Masked-out positions count and active ones do not.")
+    elif not acting[mask].all() and acting[~mask].any():
+        yield Fault(
+            "mask-shifted",
+            "The mask is off by one: active tokens change nothing, and positions beside them do.",
+        )
+    elif not acting[mask].all():
+        silent = [f"({b}, {t})" for b, t in np.argwhere(mask & ~acting)]
+        yield Fault(
+            "token-dropped",
+            f"Active tokens change nothing: those at {', '.join(silent)} are dropped.",
+        )
+    else:
+        read = [f"({b}, {t})" for b, t in np.argwhere(acting & ~mask)]
+        yield Fault(
+            "reads-inactive-positions",
+            f"Inactive positions change the result: those at {', '.join(read)} are read.",
+        )
 
 
 def influences(bench: Bench) -> NDArray[np.bool_]:
     """Return whether moving logp_old at one token changes the gradient at another.
 
-    `[ROWS * COLUMNS, ROWS * COLUMNS]`: the gradient's token, then that of logp_old. Advantages are
-    positive and ratios below 1, where no surrogate clips.
+    `[ROWS * COLUMNS, ROWS * COLUMNS]`: the gradient's token, then that of logp_old.
     """
-    mask = mask_of([COLUMNS] * ROWS)
-    at_rest = _gradient(bench, np.full(mask.shape, -0.2))
-    found = []
-    for place in range(mask.size):
-        x = np.full(mask.shape, -0.2)
-        x.flat[place] -= STEP
-        moved = batch(mask, -0.2)
-        moved["logp_old"] = moved["logp_old"] + (-0.2 - x)
-        found.append(np.abs(_of(bench, moved) - at_rest) > 1e-7)
+    inputs = batch(mask_of([COLUMNS] * ROWS), X)
+    at_rest, found = _gradient(bench.run(inputs)), []
+    for place in range(ROWS * COLUMNS):
+        moved = {**inputs, "logp_old": inputs["logp_old"].copy()}
+        moved["logp_old"].flat[place] += STEP
+        found.append(np.abs(_gradient(bench.run(moved)) - at_rest) > 1e-7)
     return np.array(found).T
 
 
-def _gradient(bench: Bench, x: Floats) -> Floats:
-    return _of(bench, batch(mask_of([COLUMNS] * ROWS), x))
-
-
-def _of(bench: Bench, inputs: dict[str, NDArray[np.float64]]) -> Floats:
-    gradient = bench.run(inputs).gradient
+def _gradient(outcome: Outcome) -> Floats:
+    gradient = outcome.gradient
     return gradient.ravel() if gradient.size == ROWS * COLUMNS else np.zeros(ROWS * COLUMNS)
 
 
-def describe(moves: NDArray[np.bool_]) -> tuple[str, str]:
-    """Return the kind of fault that the influences show and a sentence, both empty for none."""
+def misaligned(moves: NDArray[np.bool_]) -> Fault | None:
+    """Return the fault that the influences of logp_old show, if they show one."""
     row = np.repeat(np.arange(ROWS), COLUMNS)
-    same = row[:, None] == row[None, :]
-    if not moves.any():
-        return "old-not-read", "No gradient depends on logp_old."
-    if (moves & ~same).any():
-        return "rows-mixed", "The ratio of one trajectory depends on logp_old of another."
+    across = moves & (row[:, None] != row[None, :])
+    if across.any() and not across[:COLUMNS, COLUMNS:].all():
+        return Fault("rows-mixed", "The ratio of one trajectory depends on logp_old of another.")
     inside = moves[:COLUMNS, :COLUMNS]
-    for by, where in ((1, "t - 1"), (-1, "t + 1")):
-        off = np.eye(COLUMNS, k=-by, dtype=bool)
-        if (inside & off).any() and not (inside & np.eye(COLUMNS, dtype=bool)).any():
-            return (
-                "old-shifted",
-                "logp_old is shifted one position against logp_policy: "
-                f"position t is compared with {where}.",
-            )
-    return "", ""
+    if inside.any() and not inside.diagonal().any():
+        return Fault(
+            "old-shifted",
+            "logp_old is shifted one position against logp_policy: the gradient of each token has "
+            "the ratio of its neighbour.",
+        )
+    return None
+
+
+def advantage_rows(bench: Bench) -> Fault | None:
+    """Return the fault that an advantage moves other trajectories than its own, if it does."""
+    mask = mask_of([COLUMNS] * ROWS)
+    moved = np.zeros((ROWS, ROWS), dtype=bool)
+    for row in range(ROWS):
+        one = (np.arange(ROWS) == row).astype(float)
+        gradient = bench.run(batch(mask, X, one)).gradient
+        if gradient.shape == mask.shape and np.isfinite(gradient).all():
+            moved[row] = np.any(gradient != 0.0, axis=1)
+    if not moved.any() or not (moved & ~np.eye(ROWS, dtype=bool)).any():
+        return None
+    if moved.all():
+        return Fault(
+            "broadcast",
+            "Every trajectory is moved by every advantage: a [B] array is broadcast against "
+            "[B, 1].",
+        )
+    return Fault("advantages-mixed", "A trajectory is moved by the advantage of another.")
+
+
+def linearity(bench: Bench) -> Fault | None:
+    """Return the fault that the loss is not linear in the advantages, if it is not."""
+    mask = mask_of([2, 3, 1])
+    each = np.array([0.5, -1.0, 2.0])
+
+    def loss(advantages: Floats) -> float:
+        return bench.value(batch(mask, 0.0, advantages))
+
+    silent = loss(0.0 * each)
+    single = [loss(each * (np.arange(3) == i)) - silent for i in range(3)]
+    double = [loss(2.0 * each * (np.arange(3) == i)) - silent for i in range(3)]
+    if not bench.close(np.array(double), 2.0 * np.array(single)):
+        return Fault(
+            "advantages-changed-inside",
+            "The loss is not proportional to the advantages: they are normalised, clipped or "
+            "replaced inside.",
+        )
+    if not bench.close(loss(each) - silent, sum(single)):
+        return Fault(
+            "active-mean",
+            "The mean runs over trajectories whose advantage is not 0, not over all of them.",
+        )
+    return None
+
+
+def idle(bench: Bench) -> Fault | None:
+    """Return the fault that a trajectory without advantage is moved, if it is.
+
+    At the reference itself the KL estimates are 0, whatever the estimator.
+    """
+    seen = bench.run(batch(mask_of([2, 3]), X, 0.0))
+    if bench.takes("logp_reference") or seen.error or bench.close(seen.value, 0.0):
+        return None
+    return Fault(
+        "zero-advantage-moved",
+        "A trajectory whose advantage is 0 changes the loss, though there is no KL term.",
+    )
+
+
+def level(bench: Bench) -> Fault | None:
+    """Return the fault that the loss on policy depends on logp itself, if it does."""
+    mask = mask_of([2, 1])
+    values = [bench.value(batch(mask, 0.0, 1.0, level=at)) for at in (-1.0, -2.0, -4.0)]
+    flat = bench.close(values, [values[0]] * 3)
+    proportional = bench.close(values, [values[0], 2.0 * values[0], 4.0 * values[0]])
+    if flat or proportional:
+        return None
+    return Fault(
+        "ratio-biased",
+        "On policy the ratio is not 1: it depends on the log-probability itself "
+        f"(loss {values[0]:.6g} at logp -1, {values[2]:.6g} at -4).",
+    )
+
+
+def one_token(bench: Bench) -> Fault | None:
+    """Return the fault that a one-token trajectory alone has no finite loss, if so."""
+    one, two = (bench.run(batch(mask_of([n]), X)) for n in (1, 2))
+    if two.error or not two.finite or (not one.error and one.finite):
+        return None
+    return Fault(
+        "one-token-undefined",
+        f"A one-token trajectory gives {one.error or 'no finite number'}: T_b = 1 is 0 / 0 in the "
+        "clip width. The decision here is eps_1 = eps_max.",
+    )

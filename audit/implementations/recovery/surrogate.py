@@ -5,20 +5,28 @@ nothing else can hide it. Ratio level, rule and what is detached are then those 
 and gradient of whole batches; published conventions are tried before known faults.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
+from rlvraudit.audit.implementations.card import Fault
 from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.part import Part
-from rlvraudit.audit.implementations.closed_forms.surrogate import Penalty, Surrogate, Width
+from rlvraudit.audit.implementations.closed_forms.surrogate import (
+    INFINITE,
+    Penalty,
+    Surrogate,
+    Width,
+)
 from rlvraudit.audit.implementations.closed_forms.weighting import Weighting
 from rlvraudit.audit.implementations.recovery.batches import GENERIC, Zones, zones
 from rlvraudit.audit.implementations.recovery.bench import (
     Bench,
     Inputs,
+    ProbeError,
     batch,
     close,
     mask_of,
@@ -31,6 +39,18 @@ from rlvraudit.audit.implementations.recovery.divergence import (
     same_weighting,
 )
 from rlvraudit.audit.implementations.recovery.evaluate import differs
+from rlvraudit.audit.implementations.recovery.structure import (
+    HOLED,
+    X,
+    advantage_rows,
+    idle,
+    influences,
+    level,
+    linearity,
+    misaligned,
+    one_token,
+    positions,
+)
 from rlvraudit.audit.implementations.recovery.weights import RowWeights, fit, row_weights
 from rlvraudit.audit.implementations.recovery.widths import recover_width
 
@@ -43,54 +63,94 @@ class Recovered:
     """What was recovered; None where nothing known gives what was seen.
 
     `form` reproduces the implementation; `right` is the same with faulty parts replaced by what
-    should stand there. `sign` is -1 where the loss has the wrong one; `additive` says whether it
-    is linear in the advantages.
+    should stand there. `structure` holds what is wrong whatever the formula; `sign` is -1 where
+    the loss has the wrong one.
     """
 
-    weights: RowWeights
-    weighting: Weighting | None
-    kinks: Kinks | None
-    width: Width | None
-    penalty: Penalty | Curve | None
-    form: Surrogate | None
+    structure: tuple[Fault, ...]
     right: Surrogate
-    sign: float
-    additive: bool
+    weights: RowWeights | None = None
+    weighting: Weighting | None = None
+    kinks: Kinks | None = None
+    width: Width | None = None
+    penalty: Penalty | Curve | None = None
+    form: Surrogate | None = None
+    sign: float = 1.0
 
 
-def recover(bench: Bench) -> Recovered:
-    """Return what an implementation computes.
+def recover(bench: Bench, called: Mapping[str, Any]) -> Recovered:
+    """Return what an implementation computes, called with these parameters.
 
     Raises:
         ProbeError: It raises, or gives no number, on inputs that every objective accepts.
     """
+    faults = tuple(structure(bench))
+    right = Surrogate(
+        parts("ratio")["token"], parts("rule")["clipped"], said_width(called), SEQUENCES
+    )
+    try:
+        return _recover(bench, called, faults)
+    except (ProbeError, ZeroDivisionError) as error:
+        if not faults:
+            raise ProbeError(str(error)) from error
+        return Recovered(faults, right)
+
+
+def structure(bench: Bench) -> Iterator[Fault]:
+    """Yield what is wrong whatever the formula."""
+    undefined = one_token(bench)
+    if undefined is not None:
+        yield undefined
+        return
+    yield from positions(bench, batch(np.array(HOLED), X), "logp_policy")
+    found = [linearity(bench), level(bench), idle(bench)]
+    yield from (fault for fault in found if fault is not None)
+    if found[0] is None:
+        mixed = advantage_rows(bench)
+        if mixed is not None:
+            yield mixed
+    if bench.takes("logp_old"):
+        shifted = misaligned(influences(bench))
+        if shifted is not None:
+            yield shifted
+
+
+def said_width(called: Mapping[str, Any]) -> Width:
+    """Return the clip width that the parameters say, the customary one where they are silent."""
+    low, high = (_number(called.get(name), 0.2) for name in ("clip_low", "clip_high"))
+    last, first = (_number(called.get(name), 0.0) for name in ("clip_min", "clip_max"))
+    return Width((last, first), (last, first)) if first else Width((low, low), (high, high))
+
+
+def _number(value: Any, otherwise: float) -> float:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known else otherwise
+
+
+SEQUENCES = Weighting((-1, -1, 0, 0, 0))
+
+
+def _recover(bench: Bench, called: Mapping[str, Any], faults: tuple[Fault, ...]) -> Recovered:
     times_logp = _times_logp(bench)
     seen, sign = _weights(bench, times_logp)
     weighting = fit(seen, bench.tolerance)
-    known = weighting or Weighting((-1, -1, 0, 0))
+    known = weighting or SEQUENCES
     found = _kinks(bench, seen, times_logp)
     width = recover_width(bench, known, found) if found and weighting else None
     penalty = recover_penalty(bench) if bench.takes("logp_reference") else None
     frame = Surrogate(
         parts("ratio")["token"],
         parts("rule")["log-probability" if times_logp else "clipped"],
-        width or CUSTOMARY,
+        width or said_width(called),
         known,
         found.dual if found else np.inf,
         sign,
         same_weighting(penalty, known) if isinstance(penalty, Penalty) else None,
+        found.clamp if found else (0.0, np.inf),
     )
-    form = _assemble(bench, frame)
+    form = _assemble(bench, frame, said_width(called))
     return Recovered(
-        seen,
-        weighting,
-        found,
-        width,
-        penalty,
-        form,
-        corrected(form or frame),
-        sign,
-        _additive(bench),
+        faults, corrected(form or frame), seen, weighting, found, width, penalty, form, sign
     )
 
 
@@ -98,19 +158,19 @@ def _times_logp(bench: Bench) -> bool:
     """Return whether the loss is proportional to logp_policy, not a function of the ratio."""
     mask = mask_of([2, 1])
     one, two = (
-        bench.value(batch(mask, 0.0, 1.0, level=level))
-        - bench.value(batch(mask, 0.0, 0.0, level=level))
-        for level in (-1.0, -2.0)
+        bench.value(batch(mask, 0.0, 1.0, level=at)) - bench.value(batch(mask, 0.0, 0.0, level=at))
+        for at in (-1.0, -2.0)
     )
     return bool(one) and close(two, 2.0 * one, bench.tolerance)
 
 
 def _weights(bench: Bench, times_logp: bool) -> tuple[RowWeights, float]:
     """Return the weights of rows, positive, and the sign of the loss."""
-    level = -1.0 if times_logp else None
-    seen = row_weights(bench, 0.0, level)
-    if all(close(rows, 0.0 * rows, 1e-12) for rows in seen.rows):
-        seen = row_weights(bench, OFF_POLICY, level)
+    at = -1.0 if times_logp else None
+    positive, negative = (row_weights(bench, 0.0, at, sign) for sign in (1.0, -1.0))
+    seen = positive if _silent(negative) or _heavier(negative, positive) else negative
+    if _silent(positive) and _silent(negative):
+        seen = row_weights(bench, OFF_POLICY, at)
     sign = -1.0 if times_logp else 1.0
     seen = replace(seen, rows=tuple(sign * rows for rows in seen.rows))
     if all((rows < 0).all() for rows in seen.rows):
@@ -118,15 +178,13 @@ def _weights(bench: Bench, times_logp: bool) -> tuple[RowWeights, float]:
     return seen, 1.0
 
 
-def _additive(bench: Bench) -> bool:
-    """Return whether the loss is linear in the advantages where nothing clips."""
-    mask = mask_of([2, 3, 1])
-    each = np.array([0.5, -1.0, 2.0])
-    silent = bench.value(batch(mask, 0.0, 0.0))
-    parts_of = [
-        bench.value(batch(mask, 0.0, each * (np.arange(3) == i))) - silent for i in range(3)
-    ]
-    return bench.close(bench.value(batch(mask, 0.0, each)) - silent, sum(parts_of))
+def _silent(weights: RowWeights) -> bool:
+    return all(close(rows, 0.0 * rows, 1e-12) for rows in weights.rows)
+
+
+def _heavier(one: RowWeights, other: RowWeights) -> bool:
+    """Whether `one` has larger weights: dual clip in the wrong place multiplies those of a sign."""
+    return float(np.abs(one.rows[0]).sum()) > float(np.abs(other.rows[0]).sum()) * (1 + 1e-6)
 
 
 def _kinks(bench: Bench, seen: RowWeights, times_logp: bool) -> Kinks | None:
@@ -140,7 +198,7 @@ def _weight_kinks(seen: Scan, bench: Bench) -> Kinks | None:
     """Return the bounds of a clipped weight of logp, the same for both signs of A."""
     ratio = np.exp(seen.x)
     if not bench.close(seen.positive, seen.negative):
-        return None
+        return kinks(seen, bench.tolerance)
     if bench.close(seen.positive, np.ones_like(ratio)):
         return Kinks("one", "log-probability", -np.inf, np.inf, np.inf)
     low, high = float(seen.positive.min()), float(seen.positive.max())
@@ -161,24 +219,23 @@ def bounds_of(width: Width) -> Zones:
     return zones(1.0 - max(width.low), 1.0 + max(width.high))
 
 
-def _assemble(bench: Bench, frame: Surrogate) -> Surrogate | None:
+def _assemble(bench: Bench, frame: Surrogate, said: Width) -> Surrogate | None:
     """Return the first form that gives value and gradient of every batch."""
     batches = generic(bench, frame.width)
-    for form in candidates(frame):
+    for form in candidates(frame, said):
         if not any(differs(bench, form, inputs) for inputs in batches.values()):
             return form
     return None
 
 
-def candidates(frame: Surrogate) -> Iterator[Surrogate]:
+def candidates(frame: Surrogate, said: Width) -> Iterator[Surrogate]:
     """Yield the forms that differ from `frame` in ratio, rule and width, faults last."""
-    widths = [frame.width]
-    if not frame.width.fixed:
-        widths.append(replace(frame.width, by_column=True))
-    ratios, rules = parts("ratio").values(), list(parts("rule").values())
+    widths = [frame.width, said] if said != frame.width else [frame.width]
+    widths += [replace(width, by_column=True) for width in widths if not width.fixed]
+    rules = list(parts("rule").values())
     if frame.rule.name == "log-probability":
-        rules = [frame.rule]
-    every = list(product(ratios, rules, widths))
+        rules = [rule for rule in rules if rule.name.endswith("log-probability")]
+    every = list(product(parts("ratio").values(), rules, widths))
     every.sort(key=lambda c: bool(c[0].fault) + bool(c[1].fault) + c[2].by_column)
     for ratio, rule, width in every:
         yield replace(frame, ratio=ratio, rule=rule, width=width)
@@ -197,6 +254,7 @@ def corrected(form: Surrogate) -> Surrogate:
         width=replace(form.width, by_column=False),
         sign=1.0,
         penalty=penalty,
+        clamp=(0.0, INFINITE),
     )
 
 

@@ -2,16 +2,16 @@
 
 On policy every ratio is 1 and every KL estimate 0, whatever else a loss does. With an advantage
 for one row alone, what is left is that row's weight; over batches of several shapes its logarithm
-is linear in those of B, T_b, N and T, and the coefficients are the denominators.
+is linear in those of B, T_b, N, T and L, and the coefficients are the denominators.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlvraudit.audit.implementations.closed_forms.weighting import PUBLISHED, Weighting
+from rlvraudit.audit.implementations.closed_forms.weighting import PUBLISHED, Exponents, Weighting
 from rlvraudit.audit.implementations.recovery.bench import (
     Bench,
     Floats,
@@ -40,17 +40,19 @@ class RowWeights:
     rows: tuple[Floats, ...]
 
 
-def row_weights(bench: Bench, x: float = 0.0, level: float | None = None) -> RowWeights:
-    """Return the weight of each row in -loss, at one log-ratio for all tokens.
+def row_weights(
+    bench: Bench, x: float = 0.0, level: float | None = None, sign: float = 1.0
+) -> RowWeights:
+    """Return the weight of each row in -loss, at one log-ratio and sign of A for all tokens.
 
     Raises:
         ProbeError: The implementation raises on a batch that every objective accepts.
     """
 
     def weigh(mask: NDArray[np.bool_], row: int) -> float:
-        one = (np.arange(len(mask)) == row).astype(float)
+        one = sign * (np.arange(len(mask)) == row)
         with_signal = bench.value(batch(mask, x, one, level=level))
-        return bench.value(batch(mask, x, 0.0, level=level)) - with_signal
+        return sign * (bench.value(batch(mask, x, 0.0, level=level)) - with_signal)
 
     return measure(weigh)
 
@@ -69,15 +71,26 @@ def fit(weights: RowWeights, tolerance: float) -> Weighting | None:
         return None
     design = np.column_stack([np.log(counted), np.ones(len(counted))])
     solution, *_ = np.linalg.lstsq(design, np.log(weight), rcond=None)
-    exponents = np.round(solution[:4])
-    constant = float(np.exp(np.mean(np.log(weight) - np.log(counted) @ exponents)))
-    found = Weighting(_as_tuple(exponents), nice(constant, max(tolerance, 3e-5)))
-    epsilon = _epsilon(found, counted, weight)
-    found = Weighting(found.exponents, found.constant, epsilon)
-    # A denominator's epsilon is a convention; only what it does not explain is left.
-    if found.name not in PUBLISHED.values():
-        found = Weighting(found.exponents, nice(constant, tolerance), epsilon)
-    return found if _matches(found, counted, weight, tolerance) else None
+    free = np.round(2.0 * solution[:5]) / 2.0
+    for exponents in dict.fromkeys([_as_tuple(free), *PUBLISHED]):
+        found = _with_constant(exponents, counted, weight, tolerance)
+        if found is not None:
+            return found
+    return None
+
+
+def _with_constant(
+    exponents: Exponents, counted: Floats, weight: Floats, tolerance: float
+) -> Weighting | None:
+    """Return the monomial with these exponents if some constant and epsilon give the weights."""
+    bare = np.prod(counted ** np.array(exponents), axis=1)
+    rough = float(np.median(weight / bare))
+    for constant in dict.fromkeys((nice(rough, 3e-5), 1.0 / nice(1.0 / rough, 3e-4), 1.0, rough)):
+        found = Weighting(exponents, constant)
+        found = replace(found, epsilon=_epsilon(found, counted, weight))
+        if constant and _matches(found, counted, weight, tolerance):
+            return found
+    return None
 
 
 def _counts(weights: RowWeights) -> tuple[Floats, Floats]:
@@ -85,14 +98,14 @@ def _counts(weights: RowWeights) -> tuple[Floats, Floats]:
     for mask, rows in zip(weights.masks, weights.rows, strict=True):
         lengths = mask.sum(axis=1)
         for length, row in zip(lengths, rows, strict=True):
-            counted.append([len(mask), length, lengths.sum(), mask.shape[1]])
+            counted.append([len(mask), length, lengths.sum(), mask.shape[1], lengths.max()])
             found.append(row / length)
     return np.array(counted, np.float64), np.array(found)
 
 
-def _as_tuple(exponents: Floats) -> tuple[int, int, int, int]:
-    a, b, c, d = (int(e) for e in exponents)
-    return a, b, c, d
+def _as_tuple(exponents: Floats) -> Exponents:
+    b, t, n, w, longest = (float(e) for e in exponents)
+    return b, t, n, w, longest
 
 
 def _epsilon(weighting: Weighting, counted: Floats, weight: Floats) -> float:
@@ -107,29 +120,33 @@ def _epsilon(weighting: Weighting, counted: Floats, weight: Floats) -> float:
     extra = rest / weight - counted[:, place]
     typical = float(np.median(extra))
     steady = np.all(np.abs(extra - typical) <= 0.05 * abs(typical) + 1e-14 * counted[:, place])
-    return float(f"{typical:.1e}") if steady and 1e-12 < typical < 1e-3 else 0.0
+    return float(f"{typical:.1e}") if steady and 1e-12 < typical < 2.5 else 0.0
 
 
 def _matches(weighting: Weighting, counted: Floats, weight: Floats, tolerance: float) -> bool:
     exponents = np.array(weighting.exponents)
-    rounded = counted + weighting.epsilon * (exponents < 0)
-    predicted = weighting.constant * np.prod(rounded**exponents, axis=1)
-    # Two denominators may hold the epsilon; which of them does is not asked.
-    allowed = tolerance + 2.0 * weighting.epsilon
+    place = max((i for i, e in enumerate(weighting.exponents) if e == -1), default=0)
+    added = counted.copy()
+    added[:, place] += weighting.epsilon
+    predicted = weighting.constant * np.prod(added**exponents, axis=1)
+    # Two denominators may hold a small epsilon; which of them does is not asked.
+    allowed = tolerance + (2.0 * weighting.epsilon if weighting.epsilon < 1e-4 else 0.0)
     return bool(np.all(np.abs(weight / predicted - 1.0) <= 4.0 * allowed))
 
 
 def chunked(weights: RowWeights, tolerance: float) -> int | None:
-    """Return the number of rows of which each is a micro-batch whose token means are averaged."""
+    """Return of how many rows each micro-batch is whose token means are averaged."""
     for size in (2, 3):
-        predicted = [_mean_of_means(mask, size) for mask in weights.masks]
-        pairs = zip(weights.rows, predicted, strict=True)
-        if all(close(rows, guess, 10 * tolerance) for rows, guess in pairs):
-            return size
+        for by_rows in (False, True):
+            predicted = [_mean_of_means(mask, size, by_rows) for mask in weights.masks]
+            pairs = zip(weights.rows, predicted, strict=True)
+            if all(close(rows, guess, 10 * tolerance) for rows, guess in pairs):
+                return size
     return None
 
 
-def _mean_of_means(mask: NDArray[np.bool_], size: int) -> Floats:
+def _mean_of_means(mask: NDArray[np.bool_], size: int, by_rows: bool) -> Floats:
     lengths = mask.sum(axis=1).astype(float)
     parts = [lengths[i : i + size] for i in range(0, len(lengths), size)]
-    return np.concatenate([part / part.sum() / len(parts) for part in parts])
+    shares = [len(part) / len(lengths) if by_rows else 1.0 / len(parts) for part in parts]
+    return np.concatenate([s * p / p.sum() for s, p in zip(shares, parts, strict=True)])

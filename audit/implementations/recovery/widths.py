@@ -17,8 +17,8 @@ LENGTHS = (2, 3, 5)
 
 def recover_width(bench: Bench, weighting: Weighting, found: Kinks) -> Width | None:
     """Return the clip width, fixed or falling with t; None where it is neither."""
-    if found.rule == "log-probability":
-        return Width((1.0 - found.low,) * 2, (found.high - 1.0,) * 2)
+    if found.rule != "clipped":
+        return _fixed(found, bench.tolerance)
     far = -FAR if found.base == "reversed" else FAR
     low_free, high_free = not np.isfinite(found.low), not np.isfinite(found.high)
     low = (1.0 - found.low,) * 3 if low_free else _sums(bench, weighting, -far, -1.0, -1.0)
@@ -28,6 +28,16 @@ def recover_width(bench: Bench, weighting: Weighting, found: Kinks) -> Width | N
     if below is None or above is None:
         return None
     return Width(below, above, _alone(above, found.high - 1.0))
+
+
+def _fixed(found: Kinks, tolerance: float) -> Width | None:
+    """Return the width of bounds that do not depend on the position, where there are any."""
+    low, high = 1.0 - found.low, found.high - 1.0
+    if np.isnan(low) and np.isnan(high):
+        return None
+    low, high = (high if np.isnan(low) else low), (low if np.isnan(high) else high)
+    below, above = (nice(v, tolerance) if np.isfinite(v) else v for v in (low, high))
+    return Width((below, below), (above, above))
 
 
 def _sums(

@@ -4,8 +4,9 @@ import numpy as np
 
 from rlvraudit.audit.implementations.card import Example, Fault, Finding
 from rlvraudit.audit.implementations.families.family import Recovery
-from rlvraudit.audit.implementations.recovery.bench import Bench, batch, mask_of
+from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, batch, mask_of
 from rlvraudit.audit.implementations.recovery.evaluate import evaluate
+from rlvraudit.audit.implementations.trials.padding import FINITE, filled
 from rlvraudit.audit.implementations.trials.trial import Trial, answered, changed
 
 OVERFLOW = 800.0
@@ -16,9 +17,10 @@ def ask_again(bench: Bench, recovery: Recovery) -> Finding:
     """Return whether the same call gives the same result, and leaves its inputs alone."""
     for name, inputs in recovery.batches.items():
         first, second = bench.run(inputs), bench.run(inputs)
-        if first.modified:
-            sentence = f"It writes into its inputs: {', '.join(first.modified)}."
-            example = Example(inputs, first, first, f"{first.modified[0]} is changed by the call")
+        written = bench.run(_odd(inputs)).modified
+        if written:
+            sentence = f"It writes into its inputs: {', '.join(written)}."
+            example = Example(inputs, first, first, f"{written[0]} is changed by the call")
             return Finding(faults=(Fault("writes-into-input", sentence, example),))
         same = np.array_equal(first.value, second.value, equal_nan=True) and np.array_equal(
             first.gradient, second.gradient, equal_nan=True
@@ -30,6 +32,14 @@ def ask_again(bench: Bench, recovery: Recovery) -> Finding:
             example = Example(inputs, first, second, words)
             return Finding(faults=(Fault("not-repeatable", sentence, example),))
     return Finding()
+
+
+def _odd(inputs: Inputs) -> Inputs:
+    """Return inputs that a function might want to clean up: large ones, and garbage at padding."""
+    if "mask" not in inputs or "advantages" not in inputs:
+        return inputs
+    spoilt = filled(inputs, FINITE, ~inputs["mask"])
+    return {**spoilt, "advantages": 20.0 * inputs["advantages"]}
 
 
 def ask_nan(bench: Bench, recovery: Recovery) -> Finding:
@@ -54,6 +64,30 @@ def ask_nan(bench: Bench, recovery: Recovery) -> Finding:
                 )
         break
     return Finding()
+
+
+UNLIKELY = -800.0
+"""A log-probability whose exponential is 0 in FP64."""
+
+
+def ask_unlikely(bench: Bench, recovery: Recovery) -> Finding:
+    """Return whether tokens whose probability underflows still have a ratio."""
+    if not bench.takes("logp_policy") or recovery.form is None or bench.precision != "float64":
+        return Finding()
+    mask = mask_of([2, 1])
+    inputs = batch(mask, 0.05, 1.0, 0.1, UNLIKELY)
+    expected = evaluate(recovery.form, inputs)
+    if not expected.finite:
+        return Finding()
+    fault = changed(
+        bench,
+        inputs,
+        expected,
+        "underflow",
+        f"Tokens of log-probability {UNLIKELY:g} have no right ratio: probabilities are divided, "
+        "and both underflow. Subtract the logarithms.",
+    )
+    return Finding(faults=(fault,) if fault else ())
 
 
 def ask_overflow(bench: Bench, recovery: Recovery) -> Finding:
@@ -99,4 +133,5 @@ def ask_certain(bench: Bench, recovery: Recovery) -> Finding:
 REPEAT = Trial("repetition", "the same call twice", ask_again)
 SILENCE = Trial("active NaN", "NaN at an active position", ask_nan)
 OVERFLOWS = Trial("overflow", "a ratio that overflows", ask_overflow)
+UNDERFLOW = Trial("unlikely tokens", "tokens whose probability underflows", ask_unlikely)
 CERTAIN = Trial("certain token", "a token of probability 1", ask_certain)

@@ -10,6 +10,8 @@ from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
 from rlvraudit.audit.implementations.families.family import Recovery
 from rlvraudit.audit.implementations.implementation import Outcome
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs
+from rlvraudit.audit.implementations.recovery.evaluate import evaluate
+from rlvraudit.audit.implementations.recovery.examples import difference
 from rlvraudit.audit.implementations.trials.trial import Trial, answered, changed
 
 FINITE = (-3.7, 2.5, -0.9, 1.3)
@@ -20,10 +22,11 @@ EXTRA = 3
 def filled(inputs: Inputs, values: tuple[float, ...], dead: NDArray[np.bool_]) -> Inputs:
     """Return the inputs with `values` in turn at the positions `dead`."""
     found = {}
-    for name, array in inputs.items():
+    for turn, (name, array) in enumerate(inputs.items()):
         found[name] = array.copy()
-        if array.shape[:2] == dead.shape and array.dtype.kind == "f" and name != "rewards":
-            cycle = np.resize(values, int(dead.sum()))
+        if array.shape[:2] == dead.shape and array.dtype.kind == "f":
+            # Each array starts elsewhere, so that differences of two are not 0.
+            cycle = np.resize(np.roll(values, turn), int(dead.sum()))
             found[name][dead] = cycle if array.ndim == 2 else cycle[:, None]
     return found
 
@@ -45,6 +48,9 @@ def ask(bench: Bench, recovery: Recovery) -> Finding:
     """Return whether padding leaks into value or gradient."""
     if not bench.takes("mask") or recovery.variable == "rewards":
         return Finding()
+    spoilt = next(_spoilt(bench, recovery), None)
+    if spoilt is not None:
+        return Finding((Entry("padding", "spoils the gradient", True),), (spoilt,))
     faults, notes = [], []
     for inputs, outcome in _holed(bench, recovery):
         found = list(_ask(bench, inputs, outcome))
@@ -63,6 +69,23 @@ def _holed(bench: Bench, recovery: Recovery) -> Iterator[tuple[Inputs, Outcome]]
     for _, inputs, outcome in answered(bench, recovery):
         if "mask" in inputs and not inputs["mask"].all():
             yield inputs, outcome
+
+
+def _spoilt(bench: Bench, recovery: Recovery) -> Iterator[Fault]:
+    """Yield whether padding of zeros alone makes the gradient NaN there."""
+    for inputs in recovery.batches.values():
+        seen, mask = bench.run(inputs), inputs["mask"]
+        if seen.gradient.shape[:2] != mask.shape or np.isfinite(seen.gradient[~mask]).all():
+            continue
+        expected = evaluate(recovery.right, inputs)
+        words = difference(bench, expected, seen)
+        yield Fault("nan-gradient-at-padding", NAN_GRADIENT, Example(inputs, expected, seen, words))
+
+
+NAN_GRADIENT = (
+    "The gradient is NaN at padding though the loss is finite: the mask is applied after the "
+    "exponential or as log(0), whose derivative is still multiplied. Mask before any arithmetic."
+)
 
 
 def _ask(bench: Bench, inputs: Inputs, outcome: Outcome) -> Iterator[Fault]:

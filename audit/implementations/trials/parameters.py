@@ -1,6 +1,7 @@
 """Parameters: what is set must act, and only on what it names."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rlvraudit.audit.implementations.card import Fault, Finding
@@ -8,6 +9,7 @@ from rlvraudit.audit.implementations.families.family import Declared, Family, Re
 from rlvraudit.audit.implementations.families.surrogate import same, shown, vocabulary
 from rlvraudit.audit.implementations.recovery.bench import Bench, ProbeError
 
+NORM = 37.0
 AGGREGATION = "seq-mean-token-sum-norm"
 
 
@@ -44,7 +46,7 @@ def _try(
     value: Any,
 ) -> list[Fault | str]:
     changes = dict(_with(bench, name, value))
-    said = Declared(declared.objective, {**declared.parameters, **changes})
+    said = replace(declared, called={**declared.called, **changes})
     tried = bench.where(**changes)
     try:
         seen = family.recover(tried, said).numbers
@@ -52,6 +54,8 @@ def _try(
         return [f"{name} = {shown(value)} is refused: {error}"]
     if same(seen.get(name), value):
         return []
+    if name not in recovery.numbers and bench.precision != "float64":
+        return [f"{name} can't be read off code that computes in {bench.precision}."]
     if same(seen.get(name), recovery.numbers.get(name)):
         return [
             Fault(
@@ -73,5 +77,7 @@ def _try(
 def _with(bench: Bench, name: str, value: Any) -> Iterator[tuple[str, Any]]:
     yield name, value
     parameters = bench.implementation.parameters
-    if name == "norm" and "aggregation" in parameters:
+    if name == "norm" and parameters.get("aggregation") in (vocabulary("aggregation") or ()):
         yield "aggregation", AGGREGATION
+    if value == AGGREGATION and parameters.get("norm", 0.0) is None:
+        yield "norm", NORM

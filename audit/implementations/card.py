@@ -29,12 +29,14 @@ class Fault:
         sentence: What is wrong, and how it should be.
         example: An input that shows it, the smallest that was found; None where none can.
         probe: The question whose answer gave it away.
+        about: The parameter that it is about, if it is about one.
     """
 
     kind: str
     sentence: str
     example: Example | None = None
     probe: str = "closed form"
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

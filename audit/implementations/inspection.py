@@ -228,11 +228,14 @@ def _inspection(
 
 
 def _distinct(faults: list[Fault]) -> Iterator[Fault]:
-    """Yield the faults, each kind once; what is not explained only where nothing else is."""
-    seen: set[str] = set()
+    """Yield the faults, each once; what is not explained only where nothing else is."""
+    seen: set[tuple[str, str]] = set()
     explained = any(fault.kind != "unexplained" for fault in faults)
+    stuck = {fault.about for fault in faults if fault.kind.startswith("parameter-")}
     for fault in faults:
-        if fault.kind in seen or (fault.kind == "unexplained" and explained):
+        again = (fault.kind, fault.about) in seen
+        vague = fault.kind == "unexplained" and explained
+        if again or vague or (fault.kind == "not-as-declared" and fault.about in stuck):
             continue
-        seen.add(fault.kind)
+        seen.add((fault.kind, fault.about))
         yield fault

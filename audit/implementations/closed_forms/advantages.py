@@ -173,6 +173,17 @@ def spread(r: Tensor) -> Tensor:
     return r.amax(-1, keepdim=True) - r.amin(-1, keepdim=True)
 
 
+@scale(
+    "population-std-over-groups",
+    "standard deviation of the same member over groups, ddof 0",
+    "The standard deviation runs over the wrong axis.",
+    "std, ddof 0",
+)
+def population_wrong_axis(r: Tensor) -> Tensor:
+    """The other axis."""
+    return r.std(0, keepdim=True, correction=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Advantages:
     """Baseline, scale, epsilon, and whether the epsilon stands inside the root.

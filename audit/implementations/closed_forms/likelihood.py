@@ -149,7 +149,8 @@ class Likelihood:
 
     def loss(self, inputs: Mapping[str, Any]) -> Any:
         """Return the loss of a batch of tensors, differentiable in `logits`."""
-        logits, mask = inputs["logits"] / self.temperature, inputs["mask"]
+        mask = inputs["mask"]
+        logits = inputs["logits"].masked_fill(~mask[..., None], 0.0) / self.temperature
         each = self.part.build(logits, inputs["target"])
         if self.smoothing:
             uniform = -logits.log_softmax(-1).mean(-1)

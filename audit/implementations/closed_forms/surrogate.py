@@ -76,7 +76,7 @@ class Surrogate:
     dual: float = INFINITE
     sign: float = 1.0
     penalty: Penalty | None = None
-    clamp: Span = (0.0, INFINITE)
+    clamp: Span = (-INFINITE, INFINITE)
 
     @property
     def slack(self) -> float:

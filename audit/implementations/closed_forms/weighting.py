@@ -40,6 +40,14 @@ class Weighting:
         return known or self.formula
 
     @property
+    def normaliser(self) -> str | None:
+        """What is divided by when micro-batches are added up: None where that is not known."""
+        if self.exponents not in PUBLISHED:
+            return None
+        rows, _, total, *_ = self.exponents
+        return "tokens" if total else "trajectories" if rows else ""
+
+    @property
     def norm(self) -> float:
         """The constant that a sum is divided by."""
         return 1.0 / self.constant

@@ -12,7 +12,6 @@ from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.advantages import Advantages
 from rlvraudit.audit.implementations.closed_forms.part import Part
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
-from rlvraudit.audit.implementations.families.surrogate import mismatches
 from rlvraudit.audit.implementations.implementation import Outcome
 from rlvraudit.audit.implementations.recovery.bench import (
     Bench,
@@ -22,6 +21,7 @@ from rlvraudit.audit.implementations.recovery.bench import (
     close,
     nice,
 )
+from rlvraudit.audit.implementations.recovery.declared import mismatches
 from rlvraudit.audit.implementations.recovery.evaluate import evaluate
 from rlvraudit.audit.implementations.recovery.examples import difference
 from rlvraudit.audit.implementations.recovery.surrogate import instead
@@ -83,7 +83,7 @@ def recover_advantages(bench: Bench, declared: Declared) -> Recovery:
     known = {} if form is None else _numbers(form)
     faults = list(_faults(bench, caller, form, seen))
     if not faults:
-        faults.extend(mismatches(declared, known))
+        faults.extend(mismatches({**declared.called, **declared.parameters}, known))
     entries = list(_entries(caller, form))
     notes: list[str] = []
     _degenerate(caller, entries, faults, notes)
@@ -214,7 +214,7 @@ def _faults(
                 "The epsilon is added to the variance, under the root, not to the deviation.",
             )
     if caller.layout == "numbers":
-        yield from _uneven(bench, form)
+        yield from _uneven(bench, form or _assemble_apart(bench, seen.value))
     elif caller.layout == "one":
         yield from _square(bench)
 
@@ -230,6 +230,9 @@ CANCELLATION = Fault(
 def _assemble_apart(bench: Bench, seen: Floats) -> Advantages | None:
     """Return the formula that holds but for the group whose rewards are nearly equal."""
     import torch
+
+    if seen.shape != GROUPS.shape:
+        return None
 
     for baseline, scale in product(parts("baseline").values(), parts("scale").values()):
         form = _fitted(baseline, scale, False, seen, torch.tensor(GROUPS))
@@ -271,7 +274,7 @@ def _uneven(bench: Bench, form: Advantages | None) -> Iterator[Fault]:
     if form is None or form.baseline.fault or form.scale.fault or form.sign < 0:
         return
     expected = [form.plain(torch.tensor(rewards[numbers == g])).numpy() for g in (0, 1)]
-    if bench.close(seen.value, np.concatenate(expected)):
+    if close(seen.value, np.concatenate(expected), max(bench.tolerance, 1e-6)):
         return
     inputs = {"rewards": rewards, "groups": numbers}
     outcome = Outcome(np.concatenate(expected), np.zeros(0))

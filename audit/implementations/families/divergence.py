@@ -11,13 +11,14 @@ from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.surrogate import Penalty
 from rlvraudit.audit.implementations.closed_forms.weighting import PUBLISHED, Weighting
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
-from rlvraudit.audit.implementations.families.surrogate import mismatches, weighting_faults
 from rlvraudit.audit.implementations.recovery.batches import holed_mask
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, batch, mask_of, spread
+from rlvraudit.audit.implementations.recovery.declared import mismatches
 from rlvraudit.audit.implementations.recovery.divergence import Curve, clamps, recover_penalty
 from rlvraudit.audit.implementations.recovery.evaluate import differs
 from rlvraudit.audit.implementations.recovery.examples import smallest
 from rlvraudit.audit.implementations.recovery.surrogate import instead
+from rlvraudit.audit.implementations.recovery.verdicts import weighting_faults
 
 SIZES = ([1], [2], [1, 1], [1, 2], [3, 1])
 TOKEN_MEAN = Weighting((0, 0, -1, 0, 0))
@@ -54,7 +55,7 @@ def recover_estimate(bench: Bench, declared: Declared) -> Recovery:
     faults = list(_faults(penalty, holds))
     known = {"estimator": form.penalty.estimator.name} if form else {}
     if not faults:
-        faults.extend(mismatches(declared, known))
+        faults.extend(mismatches({**declared.called, **declared.parameters}, known))
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(
         objective="kl.estimate" if form else "",
@@ -66,15 +67,8 @@ def recover_estimate(bench: Bench, declared: Declared) -> Recovery:
         right=right,
         batches=batches,
         numbers=known,
-        normaliser=_normaliser(form),
+        normaliser=form.penalty.weighting.normaliser if form else None,
     )
-
-
-def _normaliser(form: Estimate | None) -> str | None:
-    if form is None or form.penalty.weighting.exponents not in PUBLISHED:
-        return None
-    rows, _, total, *_ = form.penalty.weighting.exponents
-    return "tokens" if total else "trajectories" if rows else ""
 
 
 def _right(form: Estimate | None, declared: Declared) -> Estimate:

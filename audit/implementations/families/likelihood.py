@@ -12,7 +12,6 @@ from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.likelihood import Likelihood, LogOfMean
 from rlvraudit.audit.implementations.closed_forms.weighting import PUBLISHED, Weighting
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
-from rlvraudit.audit.implementations.families.surrogate import mismatches, weighting_faults
 from rlvraudit.audit.implementations.recovery.bench import (
     Bench,
     Floats,
@@ -21,9 +20,11 @@ from rlvraudit.audit.implementations.recovery.bench import (
     nice,
     spread,
 )
+from rlvraudit.audit.implementations.recovery.declared import mismatches
 from rlvraudit.audit.implementations.recovery.evaluate import differs, evaluate
 from rlvraudit.audit.implementations.recovery.examples import smallest
 from rlvraudit.audit.implementations.recovery.structure import HOLED, positions
+from rlvraudit.audit.implementations.recovery.verdicts import weighting_faults
 from rlvraudit.audit.implementations.recovery.weights import fit, measure
 
 VOCABULARY = 5
@@ -44,7 +45,9 @@ def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
         faults.extend(_faults(bench, form))
     known = {} if form is None else {"aggregation": form.weighting.name}
     if not faults:
-        faults.extend([*mismatches(declared, known), *_extreme(bench)])
+        faults.extend(
+            [*mismatches({**declared.called, **declared.parameters}, known), *_extreme(bench)]
+        )
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(
         objective="nll.from_logits" if form else "",
@@ -57,7 +60,7 @@ def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
         batches=_batches(),
         variable="logits",
         numbers=known,
-        normaliser=_normaliser(form),
+        normaliser=form.weighting.normaliser if form and not form.part.fault else None,
     )
 
 
@@ -88,13 +91,6 @@ def _extreme(bench: Bench) -> Iterator[Fault]:
     )
 
 
-def _normaliser(form: Likelihood | None) -> str | None:
-    if form is None or form.part.fault or form.weighting.exponents not in PUBLISHED:
-        return None
-    rows, _, total, *_ = form.weighting.exponents
-    return "tokens" if total else "trajectories" if rows else ""
-
-
 def _inputs(mask: NDArray[np.bool_], logits: NDArray[np.float64]) -> Inputs:
     target = (np.arange(mask.size).reshape(mask.shape) * 3 + 1) % VOCABULARY
     return {
@@ -120,8 +116,9 @@ def _certain(mask: NDArray[np.bool_], spared: int | None, at: int | None = None)
 
 def _row_weight(bench: Bench, mask: NDArray[np.bool_], row: int) -> float:
     """Return a row's weight: what it adds when every other token is certain."""
-    certain = bench.value(_certain(mask, None))
-    return (bench.value(_certain(mask, row)) - certain) / math.log(VOCABULARY)
+    certain, single = (bench.value(_certain(m, None)) for m in (mask, mask_of([1])))
+    # A smoothed label makes even a certain token cost something.
+    return (bench.value(_certain(mask, row)) - certain) / (math.log(VOCABULARY) - single)
 
 
 def _batches() -> dict[str, Inputs]:
@@ -146,7 +143,7 @@ def _assemble(bench: Bench) -> Likelihood | None:
 def _candidates(bench: Bench) -> Iterator[Likelihood]:
     """Yield forms with numbers read off where tokens are certain, faults last."""
     seen = measure(lambda mask, row: _row_weight(bench, mask, row))
-    sign = -1.0 if all((rows < 0).all() for rows in seen.rows) else 1.0
+    sign = -1.0 if bench.value(_certain(mask_of([1]), None, 1)) < 0 else 1.0
     seen = replace(seen, rows=tuple(sign * rows for rows in seen.rows))
     smoothing, temperature = _smoothing(bench), _temperature(bench)
     known = [fit(seen, bench.tolerance), *(Weighting(e) for e in PUBLISHED)]

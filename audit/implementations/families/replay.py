@@ -11,7 +11,6 @@ from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
 from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.replay import Replay
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
-from rlvraudit.audit.implementations.families.surrogate import mismatches
 from rlvraudit.audit.implementations.implementation import observe
 from rlvraudit.audit.implementations.recovery.batches import holed_mask
 from rlvraudit.audit.implementations.recovery.bench import (
@@ -22,6 +21,7 @@ from rlvraudit.audit.implementations.recovery.bench import (
     nice,
     spread,
 )
+from rlvraudit.audit.implementations.recovery.declared import mismatches
 from rlvraudit.audit.implementations.recovery.evaluate import differs, evaluate
 from rlvraudit.audit.implementations.recovery.examples import smallest
 from rlvraudit.audit.implementations.recovery.structure import HOLED, positions
@@ -42,7 +42,9 @@ def recover_replay(bench: Bench, declared: Declared) -> Recovery:
         faults.extend(_faults(bench, form))
     known = {"denominator_epsilon": epsilon} if exact else {}
     if not faults:
-        faults.extend([*mismatches(declared, known), *_into_base(bench)])
+        faults.extend(
+            [*mismatches({**declared.called, **declared.parameters}, known), *_into_base(bench)]
+        )
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(
         objective="tar.replay_nll" if form else "",
@@ -125,7 +127,7 @@ def _batches() -> dict[str, Inputs]:
 
 def _assemble(bench: Bench, epsilon: float) -> Replay | None:
     batches = [inputs for inputs in _batches().values() if bench.run(inputs).finite]
-    if len(batches) < 2:
+    if not batches:
         return None
     names = ("gate", "token weight", "replay mean")
     every = list(product(*(parts(name).values() for name in names)))

@@ -57,7 +57,7 @@ class Kinks:
     low: float = -INFINITE
     high: float = INFINITE
     dual: float = INFINITE
-    clamp: tuple[float, float] = (0.0, INFINITE)
+    clamp: tuple[float, float] = (-INFINITE, INFINITE)
 
 
 BASES: dict[str, Callable[[Floats], Floats]] = {
@@ -131,7 +131,8 @@ def _clipped(ratio: Floats, seen: Scan) -> dict[str, Any]:
 
 def _clamped(ratio: Floats, seen: Scan) -> dict[str, Any] | None:
     clamp = (float(seen.positive.min()), float(seen.negative.max()))
-    if not 0.0 < clamp[0] < clamp[1]:
+    alike = np.allclose(seen.positive, seen.negative, rtol=1e-9, atol=0.0)
+    if alike or not 0.0 < clamp[0] < clamp[1]:
         return None
     high = _end(seen.positive.max(), clamp[1], INFINITE)
     return {"clamp": clamp, "high": high, "low": _end(seen.negative.min(), clamp[0], -INFINITE)}

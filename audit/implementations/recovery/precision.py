@@ -10,7 +10,7 @@ import numpy as np
 from rlvraudit.audit.implementations.implementation import VARIABLES
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs
 
-STEPS = {"float64": (1e-7, 1e-4, 1e-4), "float32": (3e-3, 3e-2, 3e-2)}
+STEPS = {"float64": (1e-7, 1e-4, 1e-4), "float32": (1e-3, 1e-2, 1e-2)}
 """Two steps at which quotients agree where it computes so, and to how much."""
 
 

@@ -33,19 +33,29 @@ def positions(bench: Bench, inputs: Inputs, variable: str) -> Iterator[Fault]:
         moved = inputs[variable].copy()
         moved[at] -= STEP * (1.0 + np.arange(moved[at].size).reshape(moved[at].shape))
         seen = bench.run({**inputs, variable: moved})
-        acting[at] = not np.array_equal(seen.value, rest.value) or bool(np.any(rest.gradient[at]))
+        gradient = rest.gradient[at]
+        moves = bool(np.isfinite(gradient).all() and np.any(gradient))
+        acting[at] = moves or not np.array_equal(seen.value, rest.value)
     yield from _misplaced(mask, acting)
 
 
 def _misplaced(mask: NDArray[np.bool_], acting: NDArray[np.bool_]) -> Iterator[Fault]:
     if np.array_equal(acting, mask) or not acting.any():
         return
-    if np.array_equal(acting[0], ~mask[0]):
+    packed = np.arange(mask.shape[1]) < mask.sum(axis=1, keepdims=True)
+    before = np.concatenate([mask[:, :1], mask[:, :-1]], axis=1)
+    if np.array_equal(acting, packed):
+        yield Fault(
+            "mask-read-as-length",
+            "The mask is read as a length: the first T_b positions of a row count, whichever are "
+            "active.",
+        )
+    elif np.array_equal(acting[0], ~mask[0]):
         yield Fault("mask-inverted", "Masked-out positions count and active ones do not.")
-    elif not acting[mask].all() and acting[~mask].any():
+    elif (not acting[mask].all() and acting[~mask].any()) or np.array_equal(acting, mask & before):
         yield Fault(
             "mask-shifted",
-            "The mask is off by one: active tokens change nothing, and positions beside them do.",
+            "The mask is off by one: active tokens whose neighbour is inactive change nothing.",
         )
     elif not acting[mask].all():
         silent = [f"({b}, {t})" for b, t in np.argwhere(mask & ~acting)]
@@ -100,11 +110,12 @@ def advantage_rows(bench: Bench) -> Fault | None:
     """Return the fault that an advantage moves other trajectories than its own, if it does."""
     mask = mask_of([COLUMNS] * ROWS)
     moved = np.zeros((ROWS, ROWS), dtype=bool)
+    silent = bench.run(batch(mask, X, 0.0)).gradient
     for row in range(ROWS):
         one = (np.arange(ROWS) == row).astype(float)
         gradient = bench.run(batch(mask, X, one)).gradient
-        if gradient.shape == mask.shape and np.isfinite(gradient).all():
-            moved[row] = np.any(gradient != 0.0, axis=1)
+        if gradient.shape == silent.shape == mask.shape and np.isfinite(gradient).all():
+            moved[row] = np.any(gradient != silent, axis=1)
     if not moved.any() or not (moved & ~np.eye(ROWS, dtype=bool)).any():
         return None
     if moved.all():
@@ -119,10 +130,11 @@ def advantage_rows(bench: Bench) -> Fault | None:
 def linearity(bench: Bench) -> Fault | None:
     """Return the fault that the loss is not linear in the advantages, if it is not."""
     mask = mask_of([2, 3, 1])
-    each = np.array([0.5, -1.0, 2.0])
+    each = np.array([0.5, 1.0, 2.0])
+    x = np.array([[-0.1], [-0.3], [-0.5]])
 
     def loss(advantages: Floats) -> float:
-        return bench.value(batch(mask, 0.0, advantages))
+        return bench.value(batch(mask, x, advantages))
 
     silent = loss(0.0 * each)
     single = [loss(each * (np.arange(3) == i)) - silent for i in range(3)]

@@ -77,6 +77,14 @@ class Recovered:
     form: Surrogate | None = None
     sign: float = 1.0
 
+    @property
+    def aggregated_otherwise(self) -> bool:
+        """Whether the KL term has another aggregation than the policy term."""
+        penalty, weighting = self.penalty, self.weighting
+        if weighting is None or not isinstance(penalty, Penalty):
+            return False
+        return penalty.weighting.exponents != weighting.exponents
+
 
 def recover(bench: Bench, called: Mapping[str, Any]) -> Recovered:
     """Return what an implementation computes, called with these parameters.
@@ -102,6 +110,11 @@ def structure(bench: Bench) -> Iterator[Fault]:
     if undefined is not None:
         yield undefined
         return
+    if bench.takes("logp_old"):
+        shifted = misaligned(influences(bench))
+        if shifted is not None:
+            yield shifted
+            return
     yield from positions(bench, batch(np.array(HOLED), X), "logp_policy")
     found = [linearity(bench), level(bench), idle(bench)]
     yield from (fault for fault in found if fault is not None)
@@ -109,10 +122,6 @@ def structure(bench: Bench) -> Iterator[Fault]:
         mixed = advantage_rows(bench)
         if mixed is not None:
             yield mixed
-    if bench.takes("logp_old"):
-        shifted = misaligned(influences(bench))
-        if shifted is not None:
-            yield shifted
 
 
 def said_width(called: Mapping[str, Any]) -> Width:
@@ -146,9 +155,9 @@ def _recover(bench: Bench, called: Mapping[str, Any], faults: tuple[Fault, ...])
         found.dual if found else np.inf,
         sign,
         same_weighting(penalty, known) if isinstance(penalty, Penalty) else None,
-        found.clamp if found else (0.0, np.inf),
+        found.clamp if found else (-np.inf, np.inf),
     )
-    form = _assemble(bench, frame, said_width(called))
+    form = _assemble(bench, frame, said_width(called), found.rule if found else "")
     return Recovered(
         faults, corrected(form or frame), seen, weighting, found, width, penalty, form, sign
     )
@@ -219,24 +228,29 @@ def bounds_of(width: Width) -> Zones:
     return zones(1.0 - max(width.low), 1.0 + max(width.high))
 
 
-def _assemble(bench: Bench, frame: Surrogate, said: Width) -> Surrogate | None:
+def _assemble(bench: Bench, frame: Surrogate, said: Width, hint: str) -> Surrogate | None:
     """Return the first form that gives value and gradient of every batch."""
     batches = generic(bench, frame.width)
-    for form in candidates(frame, said):
+    for form in candidates(frame, said, hint):
         if not any(differs(bench, form, inputs) for inputs in batches.values()):
             return form
     return None
 
 
-def candidates(frame: Surrogate, said: Width) -> Iterator[Surrogate]:
-    """Yield the forms that differ from `frame` in ratio, rule and width, faults last."""
+def candidates(frame: Surrogate, said: Width, hint: str) -> Iterator[Surrogate]:
+    """Yield the forms that differ from `frame` in ratio, rule and width, faults last.
+
+    Of faults that come to the same, the rule that the scan showed is named.
+    """
     widths = [frame.width, said] if said != frame.width else [frame.width]
     widths += [replace(width, by_column=True) for width in widths if not width.fixed]
     rules = list(parts("rule").values())
     if frame.rule.name == "log-probability":
         rules = [rule for rule in rules if rule.name.endswith("log-probability")]
     every = list(product(parts("ratio").values(), rules, widths))
-    every.sort(key=lambda c: bool(c[0].fault) + bool(c[1].fault) + c[2].by_column)
+    every.sort(
+        key=lambda c: (bool(c[0].fault) + bool(c[1].fault) + c[2].by_column, c[1].name != hint)
+    )
     for ratio, rule, width in every:
         yield replace(frame, ratio=ratio, rule=rule, width=width)
 
@@ -254,7 +268,7 @@ def corrected(form: Surrogate) -> Surrogate:
         width=replace(form.width, by_column=False),
         sign=1.0,
         penalty=penalty,
-        clamp=(0.0, INFINITE),
+        clamp=(-INFINITE, INFINITE),
     )
 
 

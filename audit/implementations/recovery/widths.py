@@ -65,6 +65,8 @@ def _span(means: Sequence[float], alone: float, tolerance: float) -> Span | None
     # last + (first - last) * MIDDLE = middle, first + last = both
     first = (middle - both * (1.0 - MIDDLE)) / (2.0 * MIDDLE - 1.0)
     last, first = (nice(v, 10 * tolerance) for v in (both - first, first))
+    if last == first:
+        return None  # longer ones agree with each other, but not with a single token
     t = np.arange(1.0, 6.0)
     fraction = (t**-0.5 - 5**-0.5) / (1.0 - 5**-0.5)
     predicted = float(np.mean(last + (first - last) * fraction))

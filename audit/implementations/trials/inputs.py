@@ -4,6 +4,7 @@ import numpy as np
 
 from rlvraudit.audit.implementations.card import Fault, Finding
 from rlvraudit.audit.implementations.families.family import Recovery
+from rlvraudit.audit.implementations.implementation import VARIABLES
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs
 from rlvraudit.audit.implementations.trials.trial import Trial, answered
 
@@ -25,9 +26,9 @@ def ask(bench: Bench, recovery: Recovery) -> Finding:
             if not same:
                 unread.discard(name)
     off = {SILENT[name] for name, value in bench.parameters.items() if name in SILENT and not value}
-    known = {f.kind for f in recovery.finding.faults}
-    names = sorted(unread - off - ({"logp_old"} if "old-not-read" in known else set()))
-    if not asked or not names:
+    known = {fault.kind for fault in recovery.finding.faults} - {"not-as-declared", "kl-zero"}
+    names = sorted(unread - off - set(VARIABLES))
+    if not asked or not names or (recovery.form is not None and known):
         return Finding()
     sentence = f"It asks for {', '.join(names)} and never reads it: another gives the same result."
     return Finding(faults=(Fault("input-not-read", sentence),))

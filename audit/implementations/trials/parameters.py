@@ -6,8 +6,8 @@ from typing import Any
 
 from rlvraudit.audit.implementations.card import Fault, Finding
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
-from rlvraudit.audit.implementations.families.surrogate import same, shown, vocabulary
 from rlvraudit.audit.implementations.recovery.bench import Bench, ProbeError
+from rlvraudit.audit.implementations.recovery.declared import same, shown, vocabulary
 
 NORM = 37.0
 AGGREGATION = "seq-mean-token-sum-norm"
@@ -17,7 +17,10 @@ def follow(bench: Bench, family: Family, declared: Declared, recovery: Recovery)
     """Return whether the implementation follows each of its parameters to another value."""
     faults: list[Fault] = []
     notes: list[str] = []
-    if recovery.form is None or recovery.finding.faults:
+    declarations = ("not-as-declared", "other-objective")
+    if recovery.form is None or any(
+        fault.kind not in declarations for fault in recovery.finding.faults
+    ):
         return Finding()
     for name, values in family.variations.items():
         if name not in bench.implementation.parameters:
@@ -63,6 +66,7 @@ def _try(
                 f"{name} is a parameter, and {shown(value)} changes nothing: what acts stays "
                 f"{shown(seen.get(name))}.",
                 probe="parameters",
+                about=name,
             )
         ]
     return [
@@ -70,6 +74,7 @@ def _try(
             "parameter-misread",
             f"{name} = {shown(value)} acts as {shown(seen.get(name))}.",
             probe="parameters",
+            about=name,
         )
     ]
 

@@ -45,6 +45,7 @@ class Implementation:
         finite_padding: Whether padding is finite on the code's own path, so that what NaN does
             there is robustness, not a fault.
         unknown: Why a pass would say nothing: a version that the adapter was not written for.
+        unlike: What it is instead, where it is by its own account none of the objectives here.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Implementation:
     called: str = ""
     finite_padding: bool = False
     unknown: str = ""
+    unlike: str = ""
 
 
 @dataclass(frozen=True, slots=True)

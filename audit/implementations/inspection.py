@@ -39,9 +39,14 @@ class Inspection:
     precisions: tuple[Precision, ...]
 
     @property
+    def unlike(self) -> str:
+        """Why there is no verdict: by its own account it is none of the objectives here."""
+        return "" if self.objective else self.implementation.unlike
+
+    @property
     def exit(self) -> Exit:
         """The exit status: what could not be trusted to be looked at comes first."""
-        if self.implementation.unknown:
+        if self.implementation.unknown or self.unlike:
             return Exit.INCOMPLETE
         return Exit.FINDINGS if self.faults else Exit.PASSED
 
@@ -78,7 +83,7 @@ def inspect_implementation(
     except ProbeError as error:
         fault = _raising(bench, family, str(error))
         return _hopeless(implementation, device, family, declared, fault)
-    findings = [recovery.finding, _inner(bench)]
+    findings = [_muted(recovery.finding) if loud else recovery.finding, _inner(bench)]
     for trial in sorted(TRIALS.values(), key=lambda t: t.name):
         progress(trial.question)
         findings.append(_named(trial.name, trial.ask(bench, recovery)))
@@ -94,6 +99,16 @@ def _loud(implementation: Implementation, declared: Declared) -> dict[str, float
     off = implementation.parameters.get("beta", 1.0) == 0.0
     asked = "logp_reference" in implementation.inputs and "beta" not in declared.parameters
     return {"beta": 1.0} if off and asked else {}
+
+
+def _muted(finding: Finding) -> Finding:
+    """Return the finding with what concerns a KL term that is off by default as a note."""
+    about = [fault for fault in finding.faults if fault.kind == "kl-k1-gradient"]
+    return replace(
+        finding,
+        faults=tuple(fault for fault in finding.faults if fault not in about),
+        notes=(*finding.notes, *(f"With a KL weight, 0 by default: {f.sentence}" for f in about)),
+    )
 
 
 def family_of(implementation: Implementation, objective: str | None) -> Family:
@@ -213,6 +228,9 @@ def _inspection(
     precisions: tuple[Precision, ...],
 ) -> Inspection:
     faults = [fault for finding in findings for fault in finding.faults]
+    if implementation.unlike and recovery.form is None:
+        # It need not be what it does not claim to be; what must never matter still must not.
+        faults = [fault for finding in findings[1:] for fault in finding.faults]
     faults.extend(p.fault for p in precisions if p.fault is not None)
     return Inspection(
         implementation,

@@ -10,6 +10,7 @@ import inspect
 import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -73,15 +74,8 @@ def _framework(
     if wanted not in losses:
         raise UsageError(f"{name} has no {wanted} here; there are {', '.join(losses)}")
     found = losses[wanted](checkout)
-    return Implementation(
-        found.name,
-        found.call,
-        found.inputs,
-        {**found.parameters, **{k: v for k, v in chosen.items() if k in found.parameters}},
-        found.called,
-        found.finite_padding,
-        found.unknown,
-    )
+    kept = {name: value for name, value in chosen.items() if name in found.parameters}
+    return replace(found, parameters={**found.parameters, **kept})
 
 
 def _file(path: Path) -> ModuleType:

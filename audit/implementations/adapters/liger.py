@@ -61,7 +61,6 @@ def _surrogate(checkout: Path | None, *, level: str) -> Implementation:
     function = _function(version)
     names = ("loss_type", *ARGUMENTS.values())
     defaults = light.argument_defaults(function, names, f"{what}, ppo_loss_fn,")
-    # Nothing says here that padding is finite: logp_old and logp_reference come from the caller.
     return Implementation(
         name="liger",
         call=partial(_call, function, level),
@@ -74,6 +73,8 @@ def _surrogate(checkout: Path | None, *, level: str) -> Implementation:
             f"{what}, {CHUNKED}.grpo_loss.{CLASS}.ppo_loss_fn, loss_type {defaults['loss_type']}, "
             f"importance_sampling_level {level}"
         ),
+        # Its own fused path takes every log-probability from logits, which are finite at padding.
+        finite_padding=True,
         unknown=light.unfamiliar(PACKAGE, version, KNOWN),
     )
 

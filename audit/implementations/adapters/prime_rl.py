@@ -58,10 +58,8 @@ def _surrogate(checkout: Path | None) -> Implementation:
         call=partial(_call, found["compute_loss"], found["default_loss_fn"], what),
         inputs=("logp_policy", "logp_old", "advantages", "mask"),
         parameters={**defaults, "aggregation": "token-mean"},
-        called=(
-            f"{what}, prime_rl.trainer.rl.loss.compute_loss with default_loss_fn, which is not "
-            "GRPO's loss but DPPO with a binary total-variation mask and a squared log-ratio"
-        ),
+        called=f"{what}, prime_rl.trainer.rl.loss.compute_loss with default_loss_fn",
+        unlike="DPPO with a binary total-variation mask and a squared log-ratio, not GRPO's loss",
         # Samples are packed; what is masked is the prompt, or padding whose old logprobs are 0.
         finite_padding=True,
         unknown=light.unfamiliar("prime-rl", checkouts.commit(checkout), KNOWN),

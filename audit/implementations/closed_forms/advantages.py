@@ -188,7 +188,8 @@ def population_wrong_axis(r: Tensor) -> Tensor:
 class Advantages:
     """Baseline, scale, epsilon, and whether the epsilon stands inside the root.
 
-    `limit` is what the advantages are clamped to; `sign` is -1 where they are turned round.
+    `limit` is what the advantages are clamped to; `sign` is -1 where they are turned round;
+    `guarded` leaves members undivided whose scale is 0.
     """
 
     baseline: Part
@@ -197,6 +198,7 @@ class Advantages:
     inside: bool = False
     limit: float = float("inf")
     sign: float = 1.0
+    guarded: bool = False
     slack: float = 0.0
 
     def loss(self, inputs: Mapping[str, Any]) -> Any:
@@ -214,6 +216,8 @@ class Advantages:
         if self.scale.name == "unscaled":
             return centred
         deviation = self.scale.build(r)
+        if self.guarded:
+            return centred / (deviation + self.epsilon).where(deviation > 0, deviation * 0 + 1)
         if self.inside:
             return centred / (deviation**2 + self.epsilon).sqrt()
         return centred / (deviation + self.epsilon)

@@ -44,15 +44,15 @@ def k3(d: Tensor, r: Tensor) -> Tensor:
     return _k3(d)
 
 
-@estimator("k1, straight through", "k1, gradient of k2")
+@estimator("k1, gradient of k2", "k1, gradient of k2 (straight through)")
 def k1_straight(d: Tensor, r: Tensor) -> Tensor:
     """The gradient of k2."""
     return _value_of(d, k2.build(d, r))
 
 
-@estimator("k3, straight through", "k3, gradient of k2 (straight through)")
+@estimator("k3, gradient of k2", "k3, gradient of k2 (straight through, or x exp(logp - sg[logp]))")
 def k3_straight(d: Tensor, r: Tensor) -> Tensor:
-    """The gradient of k2."""
+    """With the score-function term k3's gradient is 1 - exp(-d) + k3 = d, that of k2."""
     return _value_of(_k3(d), k2.build(d, r))
 
 
@@ -66,12 +66,6 @@ def k1_score(d: Tensor, r: Tensor) -> Tensor:
 def k2_score(d: Tensor, r: Tensor) -> Tensor:
     """The score-function term as well."""
     return k2.build(d, r) * (d - d.detach()).exp()
-
-
-@estimator("k3, score function", "k3 x exp(logp - sg[logp])")
-def k3_score(d: Tensor, r: Tensor) -> Tensor:
-    """The score-function term as well."""
-    return _k3(d) * (d - d.detach()).exp()
 
 
 @estimator("k3, ratio", "k3 x ratio")
@@ -98,12 +92,6 @@ def swapped(d: Tensor, r: Tensor) -> Tensor:
 def k1_reversed(d: Tensor, r: Tensor) -> Tensor:
     """k1 of -d."""
     return -d
-
-
-@estimator("kl-not-halved", "d^2", "k2 is not halved: it is d^2, twice the estimate.", "k2")
-def not_halved(d: Tensor, r: Tensor) -> Tensor:
-    """Twice k2."""
-    return d * d
 
 
 @estimator(

@@ -55,7 +55,7 @@ def recover_estimate(bench: Bench, declared: Declared) -> Recovery:
     faults = list(_faults(penalty, holds))
     known = {"estimator": form.penalty.estimator.name} if form else {}
     if not faults:
-        faults.extend(mismatches({**declared.called, **declared.parameters}, known))
+        faults.extend(mismatches(declared.parameters, declared.called, known))
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(
         objective="kl.estimate" if form else "",

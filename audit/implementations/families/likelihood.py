@@ -45,9 +45,7 @@ def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
         faults.extend(_faults(bench, form))
     known = {} if form is None else {"aggregation": form.weighting.name}
     if not faults:
-        faults.extend(
-            [*mismatches({**declared.called, **declared.parameters}, known), *_extreme(bench)]
-        )
+        faults.extend([*mismatches(declared.parameters, declared.called, known), *_extreme(bench)])
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(
         objective="nll.from_logits" if form else "",

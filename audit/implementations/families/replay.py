@@ -43,7 +43,7 @@ def recover_replay(bench: Bench, declared: Declared) -> Recovery:
     known = {"denominator_epsilon": epsilon} if exact else {}
     if not faults:
         faults.extend(
-            [*mismatches({**declared.called, **declared.parameters}, known), *_into_base(bench)]
+            [*mismatches(declared.parameters, declared.called, known), *_into_base(bench)]
         )
     example = smallest(bench, right, _small()) if faults else None
     return Recovery(

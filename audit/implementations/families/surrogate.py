@@ -119,7 +119,7 @@ def _against(declared: Declared, found: Recovered, form: Surrogate | None) -> It
             f"{declared.objective} is declared, but it computes {level or 'none of these'}.",
         )
         return
-    yield from mismatches({**declared.called, **declared.parameters}, numbers(found))
+    yield from mismatches(declared.parameters, declared.called, numbers(found))
     penalty = found.penalty
     asked = "aggregation" in declared.parameters
     if asked and isinstance(penalty, Penalty) and found.aggregated_otherwise:

@@ -74,10 +74,10 @@ BASES: dict[str, Callable[[Floats], Floats]] = {
 def scan(bench: Bench, token: Token, x: Floats = GRID) -> Scan:
     """Return J / A over the log-ratios."""
     mask = mask_of([1])
+    silent = bench.value(batch(mask, 0.0, 0.0, level=-1.0))
 
     def term(log_ratio: float, sign: float) -> float:
         inputs = batch(mask, log_ratio, sign, level=-1.0)
-        silent = bench.value(batch(mask, log_ratio, 0.0, level=-1.0))
         unit = token.weight * (inputs["logp_policy"].item() if token.times_logp else 1.0)
         return (silent - bench.value(inputs)) / (unit * sign)
 

@@ -7,7 +7,7 @@ from typing import Any
 from rlvraudit.audit.implementations.card import Fault, Finding
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
 from rlvraudit.audit.implementations.recovery.bench import Bench, ProbeError
-from rlvraudit.audit.implementations.recovery.declared import same, shown, vocabulary
+from rlvraudit.audit.implementations.recovery.declared import follows, same, shown, vocabulary
 
 NORM = 37.0
 AGGREGATION = "seq-mean-token-sum-norm"
@@ -53,9 +53,9 @@ def _try(
     tried = bench.where(**changes)
     try:
         seen = family.recover(tried, said).numbers
-    except ProbeError as error:
-        return [f"{name} = {shown(value)} is refused: {error}"]
-    if same(seen.get(name), value):
+    except ProbeError:
+        return []  # a value that is refused is not ignored
+    if follows(value, seen.get(name)):
         return []
     if name not in recovery.numbers and bench.precision != "float64":
         return [f"{name} can't be read off code that computes in {bench.precision}."]

@@ -75,7 +75,8 @@ def _framework(
         raise UsageError(f"{name} has no {wanted} here; there are {', '.join(losses)}")
     found = losses[wanted](checkout)
     kept = {name: value for name, value in chosen.items() if name in found.parameters}
-    return replace(found, parameters={**found.parameters, **kept})
+    spec = name if checkout is None else f"{name}={checkout}"
+    return replace(found, name=spec, parameters={**found.parameters, **kept})
 
 
 def _file(path: Path) -> ModuleType:

@@ -25,11 +25,16 @@ LIMIT = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How value and gradient round in one dtype; `None` where nothing could be compared."""
+    """How value and gradient round in one dtype.
+
+    `value` and `gradient` are k, `error` the larger of their relative errors; None where nothing
+    could be compared.
+    """
 
     dtype: str
-    value: float | None
-    gradient: float | None
+    value: float | None = None
+    gradient: float | None = None
+    error: float | None = None
     fault: Fault | None = None
 
 
@@ -39,7 +44,7 @@ def compare_precisions(
     """Yield k for each dtype; without a closed form there is nothing to compare with."""
     for dtype in dtypes:
         if recovery.form is None or not recovery.batches:
-            yield Precision(dtype, None, None)
+            yield Precision(dtype)
         else:
             yield _compare(bench, family, recovery.form, dtype)
 
@@ -57,7 +62,8 @@ def _compare(bench: Bench, family: Family, form: Form, dtype: str) -> Precision:
     value, gradient = (_quotient(np.array([e[i] for e in errors])) for i in (0, 1))
     judged = dtype != "float64" or bench.precision == "float64"
     worst = max(value, gradient) if judged else 0.0
-    return Precision(dtype, value, gradient, _loose(dtype, worst) if worst > LIMIT else None)
+    fault = _loose(dtype, worst) if worst > LIMIT else None
+    return Precision(dtype, value, gradient, max(e[2] for e in errors), fault)
 
 
 def _quotient(pairs: Floats) -> float:
@@ -81,18 +87,23 @@ def rounded(inputs: Inputs, dtype: str) -> Inputs:
 Pair = tuple[float, float]
 
 
-def _errors(exact: Outcome, control: Outcome, seen: Outcome, unit: float) -> tuple[Pair, Pair]:
-    """Return error and allowed error of value and gradient."""
+def _errors(
+    exact: Outcome, control: Outcome, seen: Outcome, unit: float
+) -> tuple[Pair, Pair, float]:
+    """Return error and allowed error of value and gradient, and the larger relative error."""
     terms = float(np.abs(exact.gradient).sum()) if exact.gradient.size else 0.0
     scale = max(terms, float(np.linalg.norm(exact.value)))
     value = _pair(exact.value, control.value, seen.value, unit * scale)
+    relative = value[0] / scale if scale else value[0]
     if not exact.gradient.size:
-        return value, (0.0, 0.0)
+        return value, (0.0, 0.0), relative
     # A ratio within rounding of a bound may fall on either side of it; both are right.
     same = (exact.gradient == 0) == (seen.gradient == 0)
     same &= (exact.gradient == 0) == (control.gradient == 0)
     kept = [o.gradient[same] for o in (exact, control, seen)]
-    return value, _pair(kept[0], kept[1], kept[2], unit * float(np.linalg.norm(kept[0])))
+    size = float(np.linalg.norm(kept[0]))
+    gradient = _pair(kept[0], kept[1], kept[2], unit * size)
+    return value, gradient, max(relative, gradient[0] / size if size else gradient[0])
 
 
 def _pair(exact: Floats, control: Floats, seen: Floats, unit: float) -> Pair:
@@ -114,4 +125,4 @@ def _failing(bench: Bench, inputs: Inputs, dtype: str, exact: Outcome, seen: Out
     kind = "raises-in-dtype" if seen.error else "not-finite"
     sentence = f"In {dtype} there is no result where the closed form is finite: {what}."
     example = Example(shown, exact, seen, what, dtype)
-    return Precision(dtype, None, None, Fault(kind, sentence, example, "precision"))
+    return Precision(dtype, fault=Fault(kind, sentence, example, "precision"))

@@ -22,13 +22,14 @@ class Width:
     """How far the ratio may lie from 1, below and above: at the last token, and at the first.
 
     In between it falls with t as TAPO has it; fixed where both are equal. `alone` is what a
-    one-token trajectory gets: 1 the first number, 0 the last.
+    one-token trajectory gets: 1 the first number, 0 the last. `counted` says what positions and
+    lengths count: active "tokens", all "columns", or tokens against those of the "longest" row.
     """
 
     low: Span
     high: Span
     alone: float = 1.0
-    by_column: bool = False
+    counted: str = "tokens"
 
     @property
     def fixed(self) -> bool:
@@ -38,7 +39,9 @@ class Width:
     def bounds(self, mask: Any, dtype: Any, dual: float) -> Bounds:
         """Return the bounds of the ratio at every token."""
         t, length = positions(mask), counts(mask)
-        if self.by_column:
+        if self.counted == "longest":
+            length = length.max().expand(length.shape)
+        if self.counted == "columns":
             t = mask.new_ones(mask.shape).cumsum(1).double()
             length = length.new_full(length.shape, float(mask.shape[1]))
         tail = length.clamp(min=2.0) ** -0.5

@@ -39,7 +39,7 @@ def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
     form = _assemble(bench)
     right = Likelihood(
         parts("likelihood")["log-softmax"],
-        form.weighting if form and form.weighting.exponents in PUBLISHED else TOKEN_MEAN,
+        _right_weighting(form, declared),
     )
     if form is not None or not faults:
         faults.extend(_faults(bench, form))
@@ -63,6 +63,17 @@ def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
 
 
 TOKEN_MEAN = Weighting((0, 0, -1, 0, 0))
+
+
+def _right_weighting(form: Likelihood | None, declared: Declared) -> Weighting:
+    wanted = {**declared.called, **declared.parameters}.get("aggregation")
+    for exponents, name in PUBLISHED.items():
+        if name == wanted:
+            return Weighting(exponents)
+    known = form is not None and form.weighting.exponents in PUBLISHED
+    return form.weighting if form is not None and known else TOKEN_MEAN
+
+
 HOLES = np.array(HOLED)
 
 

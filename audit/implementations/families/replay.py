@@ -37,7 +37,8 @@ def recover_replay(bench: Bench, declared: Declared) -> Recovery:
     epsilon = _epsilon(bench) if exact else EPSILON
     faults = list(positions(bench, _inputs(HOLES, np.full(HOLES.shape, 0.3)), "logp_policy"))
     form = _assemble(bench, epsilon)
-    right = replace(_right(), epsilon=form.epsilon if form and form.epsilon else EPSILON)
+    said = {**declared.called, **declared.parameters}.get("denominator_epsilon", EPSILON)
+    right = replace(_right(), epsilon=float(said))
     if form is not None or not faults:
         faults.extend(_faults(bench, form))
     known = {"denominator_epsilon": epsilon} if exact else {}

@@ -14,23 +14,17 @@ from rlvraudit.audit.implementations.families.family import Declared, Family, Re
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, batch, mask_of
 from rlvraudit.audit.implementations.recovery.declared import mismatches
 from rlvraudit.audit.implementations.recovery.examples import small, smallest
+from rlvraudit.audit.implementations.recovery.should_be import LEVELS, right_level, should_be
 from rlvraudit.audit.implementations.recovery.surrogate import (
     Recovered,
     bounds_of,
+    corrected,
     generic,
     recover,
 )
 from rlvraudit.audit.implementations.recovery.verdicts import surrogate_faults
 from rlvraudit.audit.implementations.recovery.words import surrogate_entries
 
-LEVELS = {
-    "token": "grpo.surrogate",
-    "none": "grpo.surrogate",
-    "sequence": "gspo.surrogate",
-    "sequence-token": "gspo.surrogate",
-    "prefix": "tapo.surrogate",
-}
-LEVEL = {"grpo.surrogate": "token", "gspo.surrogate": "sequence", "tapo.surrogate": "prefix"}
 MASKS = ("reads-inactive-positions", "mask-shifted", "mask-inverted", "mask-read-as-length")
 
 
@@ -40,7 +34,7 @@ def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
     form = found.form
     if form is not None and form.ratio.name == "none" and bench.takes("logp_old"):
         form = replace(form, ratio=parts("ratio")["old-not-read"])
-    right = _as_declared(found.right, form, declared)
+    right = should_be(found.right if form is None else corrected(form), found, declared)
     faults = list(found.structure)
     if form is not None:
         # What a closed form reproduces is named by its parts; the mask is no part of it.
@@ -66,23 +60,10 @@ def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
     )
 
 
-def right_level(form: Surrogate) -> str:
-    """Return the ratio level, of a faulty ratio that which should stand there."""
-    return form.ratio.instead or form.ratio.name
-
-
 def _normaliser(found: Recovered) -> str | None:
     if found.weighting is None or found.aggregated_otherwise:
         return None
     return found.weighting.normaliser
-
-
-def _as_declared(right: Surrogate, form: Surrogate | None, declared: Declared) -> Surrogate:
-    """Return the form that is right for the objective that the caller names."""
-    level = LEVEL.get(declared.objective or "")
-    if level is None or (form is not None and LEVELS.get(right_level(form)) == declared.objective):
-        return right
-    return replace(right, ratio=parts("ratio")[level])
 
 
 UNEXPLAINED = Fault(

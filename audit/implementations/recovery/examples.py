@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlvraudit.audit.implementations.card import Example
 from rlvraudit.audit.implementations.implementation import Outcome
@@ -11,20 +12,28 @@ from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, Inputs
 from rlvraudit.audit.implementations.recovery.evaluate import Form, evaluate
 
 SIZES = ([1], [2], [1, 1], [3], [1, 2], [2, 1], [2, 2], [4], [1, 3], [3, 2, 1])
+HOLED = ([[True, False, True]], [[True, False, True, False], [True, True, True, True]])
+FAR = 1.3
+
+
+def masks() -> Iterator[NDArray[np.bool_]]:
+    """Yield small masks, ever larger, those with holes last."""
+    for lengths in SIZES:
+        yield mask_of(lengths)
+    for mask in HOLED:
+        yield np.array(mask)
 
 
 def small(around: Zones) -> Iterator[Inputs]:
     """Yield small batches, ever larger, with one ratio in every zone of the clip and both signs."""
     inside, above, below = 0.1, around.high + around.reach, around.low - around.reach
-    for lengths in SIZES:
-        mask = mask_of(lengths)
-        for first in (-0.25, inside, above, below):
-            for sign in (1.0, -1.0):
+    for mask in masks():
+        for first in (-0.25, inside, above, below, FAR, -FAR):
+            for scale in (1.0, -1.0, 0.0):
                 x = np.resize([first, inside, below, above], mask.shape)
-                advantages = sign * np.resize([1.0, -1.0, 0.5], len(mask))
-                yield batch(
-                    mask, np.round(x, 2), advantages, np.resize([0.5, -0.3], mask.shape), -1.0
-                )
+                advantages = scale * np.resize([1.0, -1.0, 0.5], len(mask))
+                d = np.resize([0.5, -0.3], mask.shape)
+                yield batch(mask, np.round(x, 2), advantages, d, -1.0)
 
 
 def smallest(bench: Bench, right: Form, tried: Iterator[Inputs]) -> Example | None:

@@ -20,6 +20,8 @@ LARGE = 0.3
 
 def inner_precision(bench: Bench, inputs: Inputs) -> str:
     """Return "float64", "float32" or "half"."""
+    if bench.run(inputs).dtype in ("float16", "bfloat16"):
+        return "half"
     answers = _quotient(bench, inputs, LARGE)
     if not np.isfinite(answers) or answers == 0.0:
         return "float64"  # it does not answer to its variable at all

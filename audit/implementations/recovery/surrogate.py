@@ -243,13 +243,21 @@ def candidates(frame: Surrogate, said: Width, hint: str) -> Iterator[Surrogate]:
     Of faults that come to the same, the rule that the scan showed is named.
     """
     widths = [frame.width, said] if said != frame.width else [frame.width]
-    widths += [replace(width, by_column=True) for width in widths if not width.fixed]
+    widths += [
+        replace(width, counted=counted)
+        for width in widths
+        if not width.fixed
+        for counted in ("columns", "longest")
+    ]
     rules = list(parts("rule").values())
     if frame.rule.name == "log-probability":
         rules = [rule for rule in rules if rule.name.endswith("log-probability")]
     every = list(product(parts("ratio").values(), rules, widths))
     every.sort(
-        key=lambda c: (bool(c[0].fault) + bool(c[1].fault) + c[2].by_column, c[1].name != hint)
+        key=lambda c: (
+            bool(c[0].fault) + bool(c[1].fault) + (c[2].counted != "tokens"),
+            c[1].name != hint,
+        )
     )
     for ratio, rule, width in every:
         yield replace(frame, ratio=ratio, rule=rule, width=width)
@@ -265,7 +273,7 @@ def corrected(form: Surrogate) -> Surrogate:
         form,
         ratio=instead(form.ratio),
         rule=instead(form.rule),
-        width=replace(form.width, by_column=False),
+        width=replace(form.width, counted="tokens"),
         sign=1.0,
         penalty=penalty,
         clamp=(-INFINITE, INFINITE),

@@ -136,10 +136,16 @@ def _part_faults(form: Surrogate | None) -> Iterator[Fault]:
     for part in (form.ratio, form.rule):
         if part.fault:
             yield Fault(part.name, part.fault)
-    if form.width.by_column:
+    if form.width.counted == "columns":
         yield Fault(
             "padding-positions",
             "The clip width counts columns as positions: padding and holes change it.",
+        )
+    if form.width.counted == "longest":
+        yield Fault(
+            "width-of-longest-row",
+            "The clip width takes the longest trajectory of the batch for T_b: that of a "
+            "trajectory depends on which others are beside it.",
         )
 
 

@@ -5,6 +5,7 @@
 #   make lint     ruff and mypy
 #   make bench    speed, as ratios within one run
 #   make docs     write docs/rules.md and the outputs shown in README.md
+#   make frameworks  audit the losses of TRL, verl, Liger and OpenRLHF, in an environment of its own
 #   make mutate   change every number of the shipped supplement and count what is caught
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
@@ -14,14 +15,16 @@ PIP := $(VENV)/bin/python -m pip
 CONSTRAINTS := .ci/constraints.txt
 LINTERS := mypy ruff scipy-stubs types-jsonschema
 
-.PHONY: check test lint format bench mutate docs clean
+FRAMEWORKS := .venv-frameworks
+
+.PHONY: check test lint format bench mutate frameworks docs clean
 .DEFAULT_GOAL := check
 
 check: $(VENV)/core
 	$(VENV)/bin/rlvr-audit check fixtures/supplement
 
 test: $(VENV)/full
-	$(VENV)/bin/pytest -n $(WORKERS)
+	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(VENV)/full
 	$(VENV)/bin/ruff check
@@ -38,11 +41,15 @@ bench: $(VENV)/full
 mutate: $(VENV)/full
 	RLVR_AUDIT_MUTATE=all $(VENV)/bin/pytest -n $(WORKERS) tests/test_mutation.py -s
 
+frameworks: $(FRAMEWORKS)/full
+	$(FRAMEWORKS)/bin/pytest -p no:cacheprovider tests/implementations/test_adapters_installed.py
+	$(FRAMEWORKS)/bin/python tests/support/frameworks_page.py
+
 docs: $(VENV)/full
 	$(VENV)/bin/python tests/support/examples.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(FRAMEWORKS) build dist .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -55,3 +62,9 @@ $(VENV)/core: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 $(VENV)/full: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[torch,test]' $(LINTERS)
 	touch $@ $(VENV)/core
+
+$(FRAMEWORKS)/full: pyproject.toml $(CONSTRAINTS) .ci/frameworks.txt
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[torch,test]'
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --no-deps --requirement .ci/frameworks.txt
+	touch $@

@@ -41,11 +41,12 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the card; `fault` marks it as wrong."""
+    """A line of the card; `fault` marks it as wrong, `brief` is for tables."""
 
     name: str
     words: str
     fault: bool = False
+    brief: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from rlvraudit.audit.implementations.inspection import (
 )
 from rlvraudit.audit.implementations.loading import load_implementation
 
+LABELS = {"grpo.advantages": "advantages"}
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -45,7 +47,7 @@ def survey(
             if objective not in (None, target):
                 continue
             progress(f"{name}: {target}")
-            label = f"{name} {target.partition('.')[0]}"
+            label = f"{name} {LABELS.get(target, target.partition('.')[0])}"
             try:
                 found = load_implementation(name, target, {})
                 declared = Declared(None if target.endswith(".surrogate") else target)

@@ -8,16 +8,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rlvraudit.audit.implementations.card import Entry
 from rlvraudit.audit.implementations.frameworks import Survey
 from rlvraudit.audit.implementations.inspection import Inspection
 from rlvraudit.audit.reports.implementation import as_document as inspection_document
-from rlvraudit.audit.reports.implementation import no_verdict
+from rlvraudit.audit.reports.implementation import given, no_verdict
 from rlvraudit.audit.reports.terminal import Page, count, indent, paint, short
 
 FORMAT = "rlvr-audit-frameworks/1"
 BLANK = Text("")
 COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "surrogate": ("ratio", "clip", "dual clip", "aggregation", "KL", "empty rows"),
+    "surrogate": ("ratio", "clip", "dual clip", "aggregation", "KL"),
     "divergence": ("estimator", "clamps", "aggregation"),
     "advantages": ("baseline", "scale", "epsilon", "no variance", "group of one"),
 }
@@ -49,6 +50,8 @@ def _lines(survey: Survey) -> Iterator[RenderableType]:
             yield BLANK
     yield from _called(survey)
     yield from _findings(survey)
+    if survey.not_run:
+        yield BLANK
     for name, why in survey.not_run:
         yield indent(Text.assemble(("not run  ", "yellow"), f"{name}: {short(why, 200)}"), 0)
     yield BLANK
@@ -57,28 +60,32 @@ def _lines(survey: Survey) -> Iterator[RenderableType]:
 
 
 def _table(rows: Sequence[tuple[str, Inspection]], columns: tuple[str, ...]) -> Padding:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("", no_wrap=True)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(SHORTER.get(column, column), no_wrap=column == "aggregation")
     table.add_column("faults", justify="right")
     for name, seen in rows:
         cells = {entry.name: entry for entry in seen.entries}
-        table.add_row(
-            f"{name}", *(_cell(cells.get(column)) for column in columns), str(len(seen.faults))
-        )
+        shown = [_cell(seen, cells.get(column)) for column in columns]
+        table.add_row(name, *shown, str(len(seen.faults)))
     return Padding(table, (0, 0, 0, 2))
 
 
-def _cell(entry: Any) -> Text:
+SHORTER = {"dual clip": "dual"}
+
+
+def _cell(seen: Inspection, entry: Entry | None) -> Text:
     if entry is None:
         return Text("-")
-    words = entry.words.partition(":")[0] if entry.name in ("ratio",) else entry.words
-    return Text(short(words, 90), "bold red" if entry.fault else "")
+    words = short(entry.brief or entry.words, 90)
+    if entry.name == "KL" and seen.implementation.parameters.get("beta") == 0.0:
+        words = f"{words} (off)"
+    return Text(words, "bold red" if entry.fault else "")
 
 
 def _called(survey: Survey) -> Iterator[RenderableType]:
-    yield Text("called", "bold")
+    yield Text("called, with its own defaults", "bold")
     for name, seen in survey.inspections:
         yield indent(f"{name}: {short(seen.implementation.called, 300)}", 2)
     yield BLANK
@@ -87,9 +94,11 @@ def _called(survey: Survey) -> Iterator[RenderableType]:
 def _findings(survey: Survey) -> Iterator[RenderableType]:
     for name, seen in survey.inspections:
         for fault in seen.faults:
-            shown = fault.example.words if fault.example else "the card above"
-            words = f"  {name}, {fault.kind}: {fault.sentence} What came back: {shown}."
-            yield indent(Text.assemble(("fault", "bold red"), short(words, 900)), 0)
+            yield Text.assemble(("fault", "bold red"), f"  {name}: {fault.kind}")
+            yield indent(short(fault.sentence, 800), 2)
+            if fault.example is not None:
+                words = f"With {given(fault.example)} came back: {fault.example.words}."
+                yield indent(short(words, 400), 2)
         why = no_verdict(seen)
         if why:
             yield indent(Text.assemble(("no verdict", "yellow"), f"  {name}: {short(why)}"), 0)

@@ -162,16 +162,17 @@ def fault_lines(fault: Fault) -> Iterator[RenderableType]:
     if fault.example is None:
         return
     yield indent(f"Seen: {short(fault.example.words, 300)}.", 2)
-    size = _size(fault.example)
-    if size:
-        yield indent(f"Input: {size}.  --repro FILE writes a script that shows it.", 2)
+    yield indent(f"Input: {given(fault.example)}.  --repro FILE writes a script that shows it.", 2)
 
 
-def _size(example: Example) -> str:
-    mask = example.inputs.get("mask")
+def given(example: Example) -> str:
+    """Return in words what an example puts in."""
+    mask, rewards = example.inputs.get("mask"), example.inputs.get("rewards")
+    if rewards is not None:
+        few = rewards.size <= 8
+        return f"rewards {rewards.tolist()}" if few else f"rewards of shape {rewards.shape}"
     if mask is None or mask.ndim != 2:
-        rewards = example.inputs.get("rewards")
-        return "" if rewards is None else f"rewards of shape {tuple(rewards.shape)}"
+        return f"inputs in {example.dtype}"
     rows, tokens = len(mask), int(mask.sum())
     return f"{count(rows, 'trajectory', 'trajectories')}, {count(tokens, 'active token')}"
 

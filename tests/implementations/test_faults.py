@@ -16,8 +16,8 @@ JUSTIFIED = {
     "detached": "it shows on the card what is held constant; where the closed form is found, so is "
     "its gradient, and where not, it is the only word on detached parts",
     "empty rows": "the objectives leave them undefined: a line of the card",
-    "micro-batches": "every loss that it catches is caught by its closed form; where there is none, "
-    "it says what the result depends on",
+    "micro-batches": "what it catches has no right closed form either; where none is found, it says "
+    "what the result depends on",
     "row order": "as micro-batches",
 }
 """Trials that catch nothing alone, and why they are there."""

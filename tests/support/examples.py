@@ -17,6 +17,7 @@ from rlvraudit.audit.rules import RULES
 
 CHECKOUT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/supplement.md")
+CODE = re.compile(r"^```python\n(# my_losses\.py.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```console\n\$ (rlvr-audit[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -32,6 +33,9 @@ def workplace(folder: Path) -> Path:
         shutil.copytree(CHECKOUT / "fixtures" / name, folder / "fixtures" / name)
     shutil.copytree(CHECKOUT / "fixtures" / "supplement" / "items", folder / "my-results")
     shutil.copy(CHECKOUT / "pyproject.toml", folder)
+    losses = CODE.search((CHECKOUT / "README.md").read_text("utf-8"))
+    assert losses is not None
+    (folder / "my_losses.py").write_text(losses[1], "utf-8")
     return folder
 
 

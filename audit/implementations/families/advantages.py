@@ -302,24 +302,26 @@ def _degenerate(
     caller: Caller, entries: list[Entry], faults: list[Fault], notes: list[str]
 ) -> None:
     """Add what happens to groups without variance, and to groups of one."""
-    worst, where = 0.0, ""
+    worst, where, at = 0.0, "", (0.3, 7)
     for dtype in ("float64", "float32"):
         for reward, size in CONSTANT.items():
             seen = caller(np.full((1, size), reward), dtype)
             largest = float(np.max(np.abs(seen.value))) if seen.value.size else np.nan
             if not largest <= worst:
-                worst, where = largest, f"{size} rewards of {reward:g} in {dtype}"
+                worst, at = largest, (reward, size)
+                where = f"{size} rewards of {reward:g} in {dtype}"
     if any(entry.name == "baseline" and entry.fault for entry in entries):
         return
     signal = not worst < SIGNAL
-    entries.append(Entry("no variance", _zero_words(worst, where), signal))
+    entries.append(Entry("no variance", _zero_words(worst, where), signal, f"{worst:.2g}"))
     if signal:
-        faults.append(_signal(caller, worst, where))
+        faults.append(_signal(caller, worst, where, at))
     elif worst > 1e-6:
         notes.append(f"A group without variance gets up to {worst:.2g} by rounding ({where}).")
     single = caller(np.array([[1.0]]))
     keeps = not single.error and single.finite and bool(np.abs(single.value).max() > SIGNAL)
-    entries.append(Entry("group of one", _single_words(single), keeps))
+    words = _single_words(single)
+    entries.append(Entry("group of one", words, keeps, words.partition(" for ")[0]))
     if keeps:
         right = Outcome(np.zeros(single.value.shape), np.zeros(0))
         words = f"advantage {float(single.value.ravel()[0]):.6g}, closed form 0"
@@ -337,10 +339,9 @@ def _zero_words(worst: float, where: str) -> str:
     return "exactly 0" if worst == 0.0 else f"up to {worst:.2g} ({where})"
 
 
-def _signal(caller: Caller, worst: float, where: str) -> Fault:
-    size, reward = 7, 0.3
-    rewards = np.full((1, size), reward)
-    expected = Outcome(np.zeros((1, size)), np.zeros(0))
+def _signal(caller: Caller, worst: float, where: str, at: tuple[float, int]) -> Fault:
+    rewards = np.full((1, at[1]), at[0])
+    expected = Outcome(np.zeros(rewards.shape), np.zeros(0))
     seen = caller(rewards, "float32")
     example = Example({"rewards": rewards}, expected, seen, f"advantage {worst:.3g}", "float32")
     return Fault(
@@ -377,7 +378,7 @@ def _entries(caller: Caller, form: Advantages | None) -> Iterator[Entry]:
         yield Entry("formula", "none of those known here", True)
         return
     yield Entry("baseline", form.baseline.words, bool(form.baseline.fault))
-    yield Entry("scale", form.scale.words, bool(form.scale.fault))
+    yield Entry("scale", form.scale.words, bool(form.scale.fault), form.scale.name)
     if form.scale.name != "unscaled":
         place = ", under the root" if form.inside else ""
         guard = ", undivided where the scale is 0" if form.guarded else ""

@@ -1,6 +1,7 @@
 """What is wrong with a surrogate whatever is declared, said of each recovered part."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -167,6 +168,7 @@ def _penalty_faults(bench: Bench, penalty: Penalty | Curve | None) -> Iterator[F
         yield Fault("kl-sign", "The KL term is subtracted: it rewards distance from the reference.")
     if penalty.estimator.fault:
         yield Fault(penalty.estimator.name, penalty.estimator.fault)
+    yield from weighting_faults(replace(penalty.weighting, constant=1.0))
     if penalty.estimator.name == "k1":
         yield Fault(
             "kl-k1-gradient",

@@ -87,7 +87,7 @@ def _with_constant(
     """Return the monomial with these exponents if some constant and epsilon give the weights."""
     bare = np.prod(counted ** np.array(exponents), axis=1)
     rough = float(np.median(weight / bare))
-    for constant in dict.fromkeys((nice(rough, 3e-5), 1.0 / nice(1.0 / rough, 3e-4), 1.0, rough)):
+    for constant in dict.fromkeys((1.0, nice(rough, 3e-5), 1.0 / nice(1.0 / rough, 3e-4), rough)):
         found = Weighting(exponents, constant)
         found = replace(found, epsilon=_epsilon(found, counted, weight))
         if constant and _matches(found, counted, weight, tolerance):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlvraudit.audit.implementations.card import Entry
-from rlvraudit.audit.implementations.closed_forms.surrogate import Surrogate
+from rlvraudit.audit.implementations.closed_forms.surrogate import Penalty, Surrogate
 from rlvraudit.audit.implementations.closed_forms.weighting import NORMED, PUBLISHED
 from rlvraudit.audit.implementations.recovery.bench import Bench
 from rlvraudit.audit.implementations.recovery.clipping import Token, log_ratio_clamp
@@ -18,15 +18,18 @@ def surrogate_entries(bench: Bench, found: Recovered, form: Surrogate | None) ->
     if form is None:
         yield Entry("ratio", "not one known here", True)
     else:
-        yield Entry("ratio", form.ratio.words, bool(form.ratio.fault))
-    yield Entry("clip", _clip_words(found), found.kinks is None or found.width is None)
+        brief = form.ratio.words.partition(":")[0]
+        yield Entry("ratio", form.ratio.words, bool(form.ratio.fault), brief)
+    odd = found.kinks is None or found.width is None
+    yield Entry("clip", _clip_words(found), odd, _clip_brief(found))
     if form is not None and form.rule.name != "clipped":
         yield Entry("rule", form.rule.words, bool(form.rule.fault))
     yield Entry("dual clip", "none" if np.isinf(found.right.dual) else f"{found.right.dual:g}")
     yield Entry("log-ratio clamp", _clamp_words(bench, found))
     yield _aggregation(found)
     if bench.takes("logp_reference"):
-        yield Entry("KL", _penalty_words(bench, found), isinstance(found.penalty, Curve))
+        odd = isinstance(found.penalty, Curve)
+        yield Entry("KL", _penalty_words(bench, found), odd, _penalty_brief(bench, found))
 
 
 def _clip_words(found: Recovered) -> str:
@@ -46,6 +49,13 @@ def _clip_words(found: Recovered) -> str:
     if np.isinf(high):
         return f"ratio at least {1.0 - low:g}"
     return f"[1 - {low:g}, 1 + {high:g}]"
+
+
+def _clip_brief(found: Recovered) -> str:
+    if found.width is None:
+        return "?"
+    ends = [*found.width.low[:1], *found.width.high[1:]]
+    return " / ".join("none" if np.isinf(end) else f"{end:g}" for end in ends)
 
 
 def _clamp_words(bench: Bench, found: Recovered) -> str:
@@ -81,3 +91,13 @@ def _penalty_words(bench: Bench, found: Recovered) -> str:
     words = [f"{penalty.estimator.words}, weight {penalty.beta:g}", *clamps(bench, penalty)]
     other = found.aggregated_otherwise
     return "; ".join([*words, *([f"aggregated by {penalty.weighting.name}"] if other else [])])
+
+
+def _penalty_brief(bench: Bench, found: Recovered) -> str:
+    penalty = found.penalty
+    if not isinstance(penalty, Penalty):
+        return "none" if penalty is None else "?"
+    clamped = [words.rpartition(" ")[2] for words in clamps(bench, penalty)[:1]]
+    other = f", {penalty.weighting.name}" if found.aggregated_otherwise else ""
+    name = penalty.estimator.words.partition(":")[0].partition(" (")[0]
+    return name + "".join(f", clamp {limit}" for limit in clamped) + other

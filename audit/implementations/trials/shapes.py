@@ -1,13 +1,18 @@
 """Shapes: as many rows as tokens, advantages per token, advantages as a column."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 
 from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
+from rlvraudit.audit.implementations.closed_forms import parts
+from rlvraudit.audit.implementations.closed_forms.surrogate import Surrogate
 from rlvraudit.audit.implementations.families.family import Recovery
 from rlvraudit.audit.implementations.implementation import observe
 from rlvraudit.audit.implementations.recovery.batches import GENERIC, Zones
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, spread
-from rlvraudit.audit.implementations.recovery.evaluate import evaluate
+from rlvraudit.audit.implementations.recovery.evaluate import Form, evaluate
 from rlvraudit.audit.implementations.recovery.examples import difference
 from rlvraudit.audit.implementations.trials.trial import Trial, answered
 
@@ -41,11 +46,23 @@ def _per_token(bench: Bench, recovery: Recovery, inputs: Inputs) -> tuple[str, t
     varied = {**inputs, "advantages": spread(mask.shape, -1.5, 1.5, 71) * mask}
     if recovery.form is None:
         return "[B] or [B, T]", ()
-    expected = evaluate(recovery.form, varied)
-    words = difference(bench, expected, bench.run(varied), recovery.form.slack)
-    if words:
-        return "[B] or [B, T], the latter otherwise", (f"With advantages per token: {words}.",)
-    return "[B] or [B, T]", ()
+    seen, words = bench.run(varied), ""
+    for form, batch, said in _meanings(recovery.form, varied):
+        words = difference(bench, evaluate(form, batch), seen, form.slack)
+        if not words:
+            return f"[B] or [B, T]{said}", ()
+    return "[B] or [B, T], the latter otherwise", (f"With advantages per token: {words}.",)
+
+
+def _meanings(form: Form, inputs: Inputs) -> Iterator[tuple[Form, Inputs, str]]:
+    """Yield what advantages per token may mean: as they are, or averaged over the trajectory."""
+    yield form, inputs, ""
+    if isinstance(form, Surrogate) and form.ratio.name == "sequence":
+        carried = parts("ratio")["sequence-token"]
+        yield replace(form, ratio=carried), inputs, ", carried by each token (GSPO-token)"
+    mask = inputs["mask"]
+    mean = (inputs["advantages"] * mask).sum(1) / mask.sum(1)
+    yield form, {**inputs, "advantages": mean}, ", averaged over the trajectory"
 
 
 def _column(bench: Bench, inputs: Inputs) -> str:

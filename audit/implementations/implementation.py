@@ -45,6 +45,7 @@ class Implementation:
         finite_padding: Whether padding is finite on the code's own path, so that what NaN does
             there is robustness, not a fault.
         unknown: Why a pass would say nothing: a version that the adapter was not written for.
+        swallowed: The parameters that only its **kwargs take.
         unlike: What it is instead, where it is by its own account none of the objectives here.
     """
 
@@ -56,6 +57,7 @@ class Implementation:
     finite_padding: bool = False
     unknown: str = ""
     unlike: str = ""
+    swallowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def observe(
             return replace(outcome, modified=tuple(_modified(torch, before, tensors)))
     except AuditError:  # an adapter lacks something: that says nothing of the loss
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _failed(f"{type(error).__name__}: {error}")
 
 

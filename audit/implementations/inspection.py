@@ -202,7 +202,7 @@ def _shown(bench: Bench, inputs: Inputs) -> Inputs:
 def _raising(bench: Bench, family: Family, why: str) -> Fault:
     nothing = Outcome(np.zeros(()), np.zeros(0))
     example = Example(_shown(bench, family.sample(TOKENS, 0)), nothing, nothing, why)
-    kind = "raises" if ": " in why else "not-finite"
+    kind = "raises" if ": " in why else "wrong-return" if "it returned" in why else "not-finite"
     return Fault(kind, f"Where the objective is defined it gives no number: {why}.", example)
 
 

@@ -133,7 +133,8 @@ def wrap(function: Callable[..., Any], name: str, chosen: Mapping[str, Any]) -> 
     Raises:
         UsageError: It demands something that nothing gives, or asks for no input known here.
     """
-    signature = inspect.signature(function).parameters.values()
+    # A torch module is called through __call__, whose own signature says nothing.
+    signature = inspect.signature(getattr(function, "forward", function)).parameters.values()
     named = [p for p in signature if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     inputs = tuple(p.name for p in named if p.name in INPUTS)
     if not inputs:
@@ -142,9 +143,11 @@ def wrap(function: Callable[..., Any], name: str, chosen: Mapping[str, Any]) -> 
         raise UsageError(f"{name} has positional-only arguments; it is called by keyword")
     declared = {p.name: p for p in named if p.name not in INPUTS}
     parameters = {name_: _value(parameter, chosen, name) for name_, parameter in declared.items()}
-    if any(p.kind == p.VAR_KEYWORD for p in signature):
-        parameters.update(chosen)
-    return Implementation(name, function, inputs, parameters, f"{name}, by keyword")
+    open_ended = any(p.kind == p.VAR_KEYWORD for p in signature)
+    rest = {n: v for n, v in chosen.items() if open_ended and n not in parameters}
+    parameters.update(rest)
+    called = f"{name}, by keyword"
+    return Implementation(name, function, inputs, parameters, called, swallowed=tuple(rest))
 
 
 def _value(parameter: inspect.Parameter, chosen: Mapping[str, Any], name: str) -> Any:

@@ -18,7 +18,7 @@ from rlvraudit.audit.implementations.recovery.evaluate import Form, evaluate
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 SEEDS = (1, 2, 3, 4)
-TOKENS = 96
+TOKENS = 64
 LIMIT = 8.0
 """The largest k that passes."""
 

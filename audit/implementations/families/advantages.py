@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
 from rlvraudit.audit.implementations.closed_forms import parts
@@ -277,22 +278,33 @@ def _square(bench: Bench) -> Iterator[Fault]:
 
 
 def _uneven(bench: Bench, form: Advantages | None) -> Iterator[Fault]:
-    """Yield whether groups of different size are kept apart: [1, 3] and [5, 2, 2]."""
-    import torch
-
-    rewards, numbers = np.array([1.0, 3.0, 5.0, 2.0, 2.0]), np.array([0, 0, 1, 1, 1])
-    seen = bench.run({**shaped(bench, rewards), "groups": numbers})
+    """Yield whether groups of different size are kept apart, in order or not."""
     if form is None or form.baseline.fault or form.scale.fault or form.sign < 0:
         return
-    expected = [form.plain(torch.tensor(rewards[numbers == g])).numpy() for g in (0, 1)]
-    if close(seen.value, np.concatenate(expected), max(bench.tolerance, 1e-6)):
-        return
+    for numbers in ([0, 0, 1, 1, 1], [3, 1, 3, 1, 1]):
+        fault = _apart(bench, form, np.array(numbers))
+        if fault is not None:
+            yield fault
+            return
+
+
+def _apart(bench: Bench, form: Advantages, numbers: NDArray[np.int64]) -> Fault | None:
+    import torch
+
+    rewards = np.array([1.0, 3.0, 5.0, 2.0, 2.5])
+    seen = bench.run({**shaped(bench, rewards), "groups": numbers})
+    expected = np.zeros(len(rewards))
+    for number in set(numbers.tolist()):
+        here = numbers == number
+        expected[here] = form.plain(torch.tensor(rewards[here])).numpy()
+    if close(seen.value, expected, max(bench.tolerance, 1e-6)):
+        return None
     inputs = {"rewards": rewards, "groups": numbers}
-    outcome = Outcome(np.concatenate(expected), np.zeros(0))
+    outcome = Outcome(expected, np.zeros(0))
     words = (seen.error and f"it raised {seen.error}") or difference(bench, outcome, seen)
-    yield Fault(
+    return Fault(
         "uneven-groups-merged",
-        "Groups of different size are not kept apart: they are normalised as if they were one.",
+        "Groups of different size, or whose members are not side by side, are not kept apart.",
         Example(inputs, outcome, seen, words),
         "uneven groups",
     )

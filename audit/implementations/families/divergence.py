@@ -56,7 +56,7 @@ def recover_estimate(bench: Bench, declared: Declared) -> Recovery:
     known = {"estimator": form.penalty.estimator.name} if form else {}
     if not faults:
         faults.extend(mismatches(declared.parameters, declared.called, known))
-    example = smallest(bench, right, _small()) if faults else None
+    example = smallest(bench, right, _small()) if faults and not declared.light else None
     return Recovery(
         objective="kl.estimate" if form else "",
         finding=Finding(
@@ -137,10 +137,13 @@ def _entries(bench: Bench, penalty: Penalty | Curve | None) -> Iterator[Entry]:
     yield Entry("aggregation", words, odd)
 
 
+ROWS = 20
+
+
 def sample(tokens: int, seed: int) -> Inputs:
     """Return a batch with a policy that has moved from its reference."""
     draw = np.random.default_rng(seed)
-    mask = mask_of([*draw.integers(1, tokens + 1, 7), tokens])
+    mask = mask_of([*draw.integers(1, tokens + 1, ROWS - 1), tokens])
     return batch(mask, 0.0, 0.0, draw.normal(0.0, 0.4, mask.shape))
 
 

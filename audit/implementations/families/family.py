@@ -17,11 +17,13 @@ class Declared:
         objective: Named by the caller, or None.
         parameters: Values that the caller declares.
         called: Values that the implementation is called with: it must act on them too.
+        light: Whether numbers are all that is asked for: no examples, nothing twice.
     """
 
     objective: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     called: Mapping[str, Any] = field(default_factory=dict)
+    light: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def recover_likelihood(bench: Bench, declared: Declared) -> Recovery:
     known = {} if form is None else {"aggregation": form.weighting.name}
     if not faults:
         faults.extend([*mismatches(declared.parameters, declared.called, known), *_extreme(bench)])
-    example = smallest(bench, right, _small()) if faults else None
+    example = smallest(bench, right, _small()) if faults and not declared.light else None
     return Recovery(
         objective="nll.from_logits" if form else "",
         finding=Finding(
@@ -216,10 +216,13 @@ def _entries(form: Likelihood | None) -> Iterator[Entry]:
     yield Entry("aggregation", form.weighting.name, odd)
 
 
+ROWS = 20
+
+
 def sample(tokens: int, seed: int) -> Inputs:
     """Return a batch of logits."""
     draw = np.random.default_rng(seed)
-    mask = mask_of([*draw.integers(1, tokens + 1, 7), tokens])
+    mask = mask_of([*draw.integers(1, tokens + 1, ROWS - 1), tokens])
     return _inputs(mask, draw.normal(0.0, 2.0, (*mask.shape, VOCABULARY)))
 
 

@@ -46,7 +46,7 @@ def recover_replay(bench: Bench, declared: Declared) -> Recovery:
         faults.extend(
             [*mismatches(declared.parameters, declared.called, known), *_into_base(bench)]
         )
-    example = smallest(bench, right, _small()) if faults else None
+    example = smallest(bench, right, _small()) if faults and not declared.light else None
     return Recovery(
         objective="tar.replay_nll" if form else "",
         finding=Finding(
@@ -197,10 +197,13 @@ def _entries(form: Replay | None) -> Iterator[Entry]:
     yield Entry("denominator epsilon", epsilon, form.epsilon == 0.0)
 
 
+ROWS = 20
+
+
 def sample(tokens: int, seed: int) -> Inputs:
     """Return a batch with open and closed gates."""
     draw = np.random.default_rng(seed)
-    mask = mask_of([*draw.integers(1, tokens + 1, 7), tokens])
+    mask = mask_of([*draw.integers(1, tokens + 1, ROWS - 1), tokens])
     return _inputs(mask, draw.normal(0.2, 0.4, mask.shape))
 
 

@@ -1,6 +1,7 @@
 """The clipped surrogates: GRPO, GSPO, TAPO, and what else is put together from their parts."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +31,7 @@ MASKS = ("reads-inactive-positions", "mask-shifted", "mask-inverted", "mask-read
 
 def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
     """Return what a surrogate computes, and what of it is wrong or not as declared."""
-    found = recover(bench, {**declared.called, **declared.parameters})
+    found = recover(bench, {**declared.called, **declared.parameters}, declared.light)
     form = found.form
     if form is not None and form.ratio.name == "none" and bench.takes("logp_old"):
         form = replace(form, ratio=parts("ratio")["old-not-read"])
@@ -40,16 +41,20 @@ def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
         # What a closed form reproduces is named by its parts; the mask is no part of it.
         faults = [fault for fault in faults if fault.kind in MASKS]
     if form is not None or not faults:
-        faults.extend(surrogate_faults(bench, found, form))
+        said = {**declared.called, **declared.parameters}
+        faults.extend(
+            f for f in surrogate_faults(bench, found, form) if not _meant(f, declared, said)
+        )
     if form is None and not faults:
         faults.append(UNEXPLAINED)
     if not faults:
         faults.extend(_against(declared, found, form))
-    example = smallest(bench, right, small(bounds_of(right.width))) if faults else None
+    shown = faults and not declared.light
+    example = smallest(bench, right, small(bounds_of(right.width))) if shown else None
     return Recovery(
         objective="" if form is None else LEVELS.get(right_level(form), ""),
         finding=Finding(
-            tuple(surrogate_entries(bench, found, form)),
+            () if declared.light else tuple(surrogate_entries(bench, found, form)),
             tuple(replace(fault, example=example) for fault in faults),
         ),
         form=form,
@@ -58,6 +63,16 @@ def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
         numbers=numbers(found),
         normaliser=_normaliser(found),
     )
+
+
+def _meant(fault: Fault, declared: Declared, said: Mapping[str, Any]) -> bool:
+    """Whether what would be a fault is what was asked for."""
+    if fault.kind == "kl-k1-gradient":
+        return declared.parameters.get("estimator") == "k1"
+    side = {"upper-bound-missing": "clip_high", "lower-bound-missing": "clip_low"}.get(
+        fault.kind, ""
+    )
+    return side in said and said[side] in (None, math.inf)
 
 
 def _normaliser(found: Recovered) -> str | None:
@@ -110,10 +125,13 @@ def _against(declared: Declared, found: Recovered, form: Surrogate | None) -> It
         )
 
 
+ROWS = 20
+
+
 def sample(tokens: int, seed: int) -> Inputs:
     """Return a batch with ratios on both sides of customary bounds."""
     draw = np.random.default_rng(seed)
-    mask = mask_of([*draw.integers(1, tokens + 1, 7), tokens])
+    mask = mask_of([*draw.integers(1, tokens + 1, ROWS - 1), tokens])
     x, d = draw.normal(0.0, 0.25, (2, *mask.shape))
     return batch(mask, x, draw.normal(0.0, 1.0, len(mask)), d)
 

@@ -74,7 +74,21 @@ def square(around: Zones) -> Inputs:
     return batch(mask, x, np.array([0.9, -0.6, 1.4, -1.2]), spread(mask.shape, -1.5, 1.5, 61))
 
 
-GENERIC = {"straddling": straddling, "broad": broad, "short": short, "square": square}
+def far(around: Zones) -> Inputs:
+    """Return a batch that has left the behaviour policy far behind: ratios from 1.6 to 20."""
+    mask = mask_of([3, 4, 2, 4])
+    x = spread(mask.shape, 0.5, 3.0, 83)
+    advantages = np.array([-0.9, 1.2, -1.7, 0.6])
+    return batch(mask, x, advantages, spread(mask.shape, -1.5, 1.5, 19))
+
+
+GENERIC = {
+    "straddling": straddling,
+    "broad": broad,
+    "short": short,
+    "square": square,
+    "far": far,
+}
 
 
 def regions(ratio: Floats, low: Floats, high: Floats, advantages: Floats) -> set[tuple[str, str]]:

@@ -14,6 +14,8 @@ from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, Inputs
 
 ROWS, COLUMNS = 3, 4
 STEP = 0.03
+FAR = 1000.0
+"""An advantage, in units of usual ones, that only code which changes them treats differently."""
 X = -0.2
 HOLED = ((True, True, False, True, False, False), (True, True, True, True, True, True))
 """One row with a hole and padding, one that is full."""
@@ -139,7 +141,9 @@ def linearity(bench: Bench) -> Fault | None:
     silent = loss(0.0 * each)
     single = [loss(each * (np.arange(3) == i)) - silent for i in range(3)]
     double = [loss(2.0 * each * (np.arange(3) == i)) - silent for i in range(3)]
-    if not bench.close(np.array(double), 2.0 * np.array(single)):
+    far = [loss(FAR * each * (np.arange(3) == i)) - silent for i in range(3)]
+    large = bench.close(np.array(far) / FAR, np.array(single))
+    if not large or not bench.close(np.array(double), 2.0 * np.array(single)):
         return Fault(
             "advantages-changed-inside",
             "The loss is not proportional to the advantages: they are normalised, clipped or "

@@ -19,7 +19,7 @@ def surrogate_faults(bench: Bench, found: Recovered, form: Surrogate | None) -> 
     yield from _weight_faults(found)
     yield from _clip_faults(found)
     yield from _part_faults(form)
-    yield from _penalty_faults(bench, found.penalty)
+    yield from _penalty_faults(bench, found)
 
 
 def _weight_faults(found: Recovered) -> Iterator[Fault]:
@@ -123,6 +123,12 @@ def _width_faults(width: Width) -> Iterator[Fault]:
             "width-grows",
             "Smallest and largest clip width are swapped: the width grows along the trajectory.",
         )
+    if width.low != width.high:
+        yield Fault(
+            "width-not-symmetric",
+            f"The width is {width.low[0]:g} to {width.low[1]:g} below 1 and {width.high[0]:g} to "
+            f"{width.high[1]:g} above it: TAPO's is one width on both sides.",
+        )
     if width.alone != 1.0:
         yield Fault(
             "one-token-width",
@@ -150,7 +156,8 @@ def _part_faults(form: Surrogate | None) -> Iterator[Fault]:
         )
 
 
-def _penalty_faults(bench: Bench, penalty: Penalty | Curve | None) -> Iterator[Fault]:
+def _penalty_faults(bench: Bench, found: Recovered) -> Iterator[Fault]:
+    penalty = found.penalty
     if isinstance(penalty, Curve):
         yield Fault(
             "kl-unknown",
@@ -169,6 +176,13 @@ def _penalty_faults(bench: Bench, penalty: Penalty | Curve | None) -> Iterator[F
     if penalty.estimator.fault:
         yield Fault(penalty.estimator.name, penalty.estimator.fault)
     yield from weighting_faults(replace(penalty.weighting, constant=1.0))
+    summed = penalty.weighting.normaliser == ""
+    if summed and found.weighting is not None and found.weighting.normaliser:
+        yield Fault(
+            "kl-not-averaged",
+            "The KL term is added up over the batch and the policy term is averaged: its weight "
+            "grows with the batch.",
+        )
     if penalty.estimator.name == "k1":
         yield Fault(
             "kl-k1-gradient",

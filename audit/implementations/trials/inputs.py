@@ -25,7 +25,8 @@ def ask(bench: Bench, recovery: Recovery) -> Finding:
             )
             if not same:
                 unread.discard(name)
-    off = {SILENT[name] for name, value in bench.parameters.items() if name in SILENT and not value}
+    called = {**bench.implementation.parameters, **bench.parameters}
+    off = {SILENT[name] for name, value in called.items() if name in SILENT and not value}
     known = {fault.kind for fault in recovery.finding.faults} - {"not-as-declared", "kl-zero"}
     names = sorted(unread - off - set(VARIABLES))
     if not asked or not names or (recovery.form is not None and known):

@@ -104,6 +104,7 @@ def _ask(bench: Bench, inputs: Inputs, outcome: Outcome) -> Iterator[Fault]:
             yield finite
             return
     yield from _not_finite(bench, inputs, outcome, dead)
+    yield from _advantages(bench, inputs, dead)
     wide = widened(inputs)
     pad = np.zeros((len(dead), EXTRA, *outcome.gradient.shape[2:]))
     expected = replace(outcome, gradient=np.concatenate([outcome.gradient, pad], axis=1))
@@ -139,10 +140,15 @@ def _gradient(
 
 
 def _not_finite(
-    bench: Bench, inputs: Inputs, outcome: Outcome, dead: NDArray[np.bool_]
+    bench: Bench,
+    inputs: Inputs,
+    outcome: Outcome,
+    dead: NDArray[np.bool_],
+    names: tuple[str, ...] = (),
 ) -> Iterator[Fault]:
     for values in ((np.nan,), (-np.inf,), (np.inf,)):
         spoilt = filled(inputs, values, dead)
+        spoilt = {**inputs, **{name: spoilt[name] for name in names or spoilt}}
         actual = bench.run(spoilt)
         if np.isfinite(actual.value).all() and not np.isfinite(actual.gradient).all():
             kind, what = (
@@ -161,6 +167,17 @@ def _not_finite(
         if fault is not None:
             yield fault
             return
+
+
+def _advantages(bench: Bench, inputs: Inputs, dead: NDArray[np.bool_]) -> Iterator[Fault]:
+    """Yield whether advantages per token are read at padding, where they are taken."""
+    if not bench.takes("advantages"):
+        return
+    wide = {**inputs, "advantages": inputs["advantages"][:, None] * ~dead}
+    outcome = bench.run(wide)
+    if not bench.close(outcome.value, bench.run(inputs).value):
+        return  # it does not take them
+    yield from _not_finite(bench, wide, outcome, dead, ("advantages",))
 
 
 def _as_note(fault: Fault) -> str:

@@ -23,7 +23,7 @@ def follow(bench: Bench, family: Family, declared: Declared, recovery: Recovery)
     ):
         return Finding()
     for name, values in family.variations.items():
-        if name not in bench.implementation.parameters:
+        if not _asked(bench, name, recovery):
             continue
         for value in values:
             if _foreign(name, bench.implementation.parameters):
@@ -32,6 +32,16 @@ def follow(bench: Bench, family: Family, declared: Declared, recovery: Recovery)
             faults.extend(f for f in found if isinstance(f, Fault))
             notes.extend(n for n in found if isinstance(n, str))
     return Finding((), tuple(faults), tuple(notes))
+
+
+def _asked(bench: Bench, name: str, recovery: Recovery) -> bool:
+    """Whether a parameter has a say: it is taken by name, or already seen to be swallowed."""
+    implementation = bench.implementation
+    if name in ("ddof", "epsilon") and recovery.numbers.get("scale") == "none":
+        return False
+    if name in implementation.swallowed:
+        return any(fault.about == name for fault in recovery.finding.faults)
+    return name in implementation.parameters
 
 
 def _foreign(name: str, parameters: Mapping[str, Any]) -> bool:
@@ -49,7 +59,7 @@ def _try(
     value: Any,
 ) -> list[Fault | str]:
     changes = dict(_with(bench, name, value))
-    said = replace(declared, called={**declared.called, **changes})
+    said = replace(declared, called={**declared.called, **changes}, light=True)
     tried = bench.where(**changes)
     try:
         seen = family.recover(tried, said).numbers
@@ -84,5 +94,5 @@ def _with(bench: Bench, name: str, value: Any) -> Iterator[tuple[str, Any]]:
     parameters = bench.implementation.parameters
     if name == "norm" and parameters.get("aggregation") in (vocabulary("aggregation") or ()):
         yield "aggregation", AGGREGATION
-    if value == AGGREGATION and parameters.get("norm", 0.0) is None:
+    if value == AGGREGATION and "norm" in parameters:
         yield "norm", NORM

@@ -26,32 +26,51 @@ def ask(bench: Bench, recovery: Recovery) -> Finding:
     inputs = next((i for n, i, _ in answered(bench, recovery) if n == "straddling"), None)
     if inputs is None:
         return Finding()
-    words, notes = _per_token(bench, recovery, inputs)
+    words, notes, faults = _per_token(bench, recovery, inputs)
     column = _column(bench, inputs)
-    return Finding((Entry("advantages", words),), (), tuple(n for n in (*notes, column) if n))
+    entry = Entry("advantages", words, bool(faults))
+    return Finding((entry,), faults, tuple(n for n in (*notes, column) if n))
 
 
-def _per_token(bench: Bench, recovery: Recovery, inputs: Inputs) -> tuple[str, tuple[str, ...]]:
+Answer = tuple[str, tuple[str, ...], tuple[Fault, ...]]
+
+
+def _per_token(bench: Bench, recovery: Recovery, inputs: Inputs) -> Answer:
     """Return what advantages per token do."""
     mask = inputs["mask"]
     constant = {**inputs, "advantages": inputs["advantages"][:, None] * mask}
     each, alike = bench.run(inputs), bench.run(constant)
     if alike.error:
-        return "[B]", ()
+        return "[B]", (), ()
     if not bench.close(alike.value, each.value):
-        return "[B]", (
-            "Advantages of shape [B, T] are not refused: they give another number than the same "
-            "advantages of shape [B].",
+        return (
+            "[B]",
+            (
+                "Advantages of shape [B, T] are not refused: they give another number than the "
+                "same advantages of shape [B].",
+            ),
+            (),
         )
     varied = {**inputs, "advantages": spread(mask.shape, -1.5, 1.5, 71) * mask}
     if recovery.form is None:
-        return "[B] or [B, T]", ()
+        return "[B] or [B, T]", (), ()
     seen, words = bench.run(varied), ""
     for form, batch, said in _meanings(recovery.form, varied):
         words = difference(bench, evaluate(form, batch), seen, form.slack)
         if not words:
-            return f"[B] or [B, T]{said}", ()
-    return "[B] or [B, T], the latter otherwise", (f"With advantages per token: {words}.",)
+            return f"[B] or [B, T]{said}", (), ()
+    fault = Fault(
+        "per-token-advantages",
+        "Advantages of shape [B, T] are taken, and are neither each token's own nor averaged over "
+        "the trajectory.",
+        Example(
+            {name: v for name, v in varied.items() if bench.takes(name)},
+            evaluate(recovery.form, varied),
+            seen,
+            words,
+        ),
+    )
+    return "[B] or [B, T], the latter otherwise", (), (fault,)
 
 
 def _meanings(form: Form, inputs: Inputs) -> Iterator[tuple[Form, Inputs, str]]:
@@ -60,6 +79,8 @@ def _meanings(form: Form, inputs: Inputs) -> Iterator[tuple[Form, Inputs, str]]:
     if isinstance(form, Surrogate) and form.ratio.name == "sequence":
         carried = parts("ratio")["sequence-token"]
         yield replace(form, ratio=carried), inputs, ", carried by each token (GSPO-token)"
+    if not isinstance(form, Surrogate) or not form.ratio.name.startswith("sequence"):
+        return
     mask = inputs["mask"]
     mean = (inputs["advantages"] * mask).sum(1) / mask.sum(1)
     yield form, {**inputs, "advantages": mean}, ", averaged over the trajectory"

@@ -34,11 +34,16 @@ def answered(bench: Bench, recovery: Recovery) -> Iterator[tuple[str, Inputs, Ou
 
 
 def changed(
-    bench: Bench, inputs: Inputs, expected: Outcome, kind: str, sentence: str
+    bench: Bench,
+    inputs: Inputs,
+    expected: Outcome,
+    kind: str,
+    sentence: str,
+    slack: float = 0.0,
 ) -> Fault | None:
     """Return the fault that an input gives another outcome than `expected`, if it does."""
     actual = bench.run(inputs)
-    words = difference(bench, expected, actual)
+    words = difference(bench, expected, actual, slack)
     if not words:
         return None
     shown = {name: values for name, values in inputs.items() if bench.takes(name)}

@@ -232,6 +232,10 @@ def _inspection(
         # It need not be what it does not claim to be; what must never matter still must not.
         faults = [fault for finding in findings[1:] for fault in finding.faults]
     faults.extend(p.fault for p in precisions if p.fault is not None)
+    marked = [e for finding in findings for e in finding.entries if e.fault]
+    if marked and not faults and not implementation.unlike:
+        # A card that shows something wrong is never a pass.
+        faults.append(Fault("unexplained", f"The card shows {marked[0].name}: {marked[0].words}."))
     return Inspection(
         implementation,
         device,

@@ -43,9 +43,9 @@ def recover_replay(bench: Bench, declared: Declared) -> Recovery:
         faults.extend(_faults(bench, form))
     known = {"denominator_epsilon": epsilon} if exact else {}
     if not faults:
-        faults.extend(
-            [*mismatches(declared.parameters, declared.called, known), *_into_base(bench)]
-        )
+        # The paper has 1e-8; another epsilon has to be a parameter, or declared.
+        usual = {"denominator_epsilon": EPSILON, **declared.called}
+        faults.extend([*mismatches(declared.parameters, usual, known), *_into_base(bench)])
     example = smallest(bench, right, _small()) if faults and not declared.light else None
     return Recovery(
         objective="tar.replay_nll" if form else "",

@@ -26,7 +26,7 @@ from rlvraudit.audit.implementations.recovery.surrogate import (
 from rlvraudit.audit.implementations.recovery.verdicts import surrogate_faults
 from rlvraudit.audit.implementations.recovery.words import surrogate_entries
 
-MASKS = ("reads-inactive-positions", "mask-shifted", "mask-inverted", "mask-read-as-length")
+IMPLIED = ("broadcast", "old-shifted", "rows-mixed", "advantages-mixed")
 
 
 def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
@@ -37,9 +37,9 @@ def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
         form = replace(form, ratio=parts("ratio")["old-not-read"])
     right = should_be(found.right if form is None else corrected(form), found, declared)
     faults = list(found.structure)
-    if form is not None:
-        # What a closed form reproduces is named by its parts; the mask is no part of it.
-        faults = [fault for fault in faults if fault.kind in MASKS]
+    if form is not None and (form.ratio.fault or form.rule.fault):
+        # A part that is wrong says it better than what depends on what.
+        faults = [fault for fault in faults if fault.kind not in IMPLIED]
     if form is not None or not faults:
         said = {**declared.called, **declared.parameters}
         faults.extend(

@@ -86,6 +86,12 @@ def _odd_weights(found: Recovered) -> Fault:
 
 def _clip_faults(found: Recovered) -> Iterator[Fault]:
     kinks, width = found.kinks, found.width
+    if kinks is None and found.form is not None:
+        yield Fault(
+            "clip-unknown",
+            "Between ratios of exp(-8) and exp(8) a one-token trajectory shows no clip that is "
+            "known here: somewhere the ratio is treated in a way of its own.",
+        )
     if kinks is None or kinks.rule not in ("clipped", "clip-without-min", "log-ratio-clamped"):
         return
     low, high = kinks.low, kinks.high

@@ -74,10 +74,11 @@ def inspect_implementation(
     progress("what it computes")
     loud = _loud(implementation, declared)
     said = replace(declared, called={**implementation.parameters, **loud})
-    bench = _bench(Bench(implementation, loud, device), family)
+    bench = Bench(implementation, loud, device)
     moody = _moody(bench, family)
     if moody is not None:
         return _hopeless(implementation, device, family, declared, moody)
+    bench = _bench(bench, family)
     try:
         recovery = family.recover(bench, said)
     except ProbeError as error:

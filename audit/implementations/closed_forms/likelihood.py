@@ -144,8 +144,8 @@ class Likelihood:
 
     @property
     def slack(self) -> float:
-        """What a denominator's epsilon may change."""
-        return 4.0 * min(self.weighting.epsilon, 1e-4)
+        """What the weights leave open."""
+        return self.weighting.slack
 
     def loss(self, inputs: Mapping[str, Any]) -> Any:
         """Return the loss of a batch of tensors, differentiable in `logits`."""

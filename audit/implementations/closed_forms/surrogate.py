@@ -83,8 +83,8 @@ class Surrogate:
 
     @property
     def slack(self) -> float:
-        """What a denominator's epsilon may change, as nothing says which denominators have it."""
-        return 4.0 * self.weighting.epsilon
+        """What the weights leave open."""
+        return self.weighting.slack + (self.penalty.weighting.slack if self.penalty else 0.0)
 
     def loss(self, inputs: Mapping[str, Any]) -> Any:
         """Return the loss of a batch of tensors, differentiable in `logp_policy`."""

@@ -6,6 +6,7 @@ B trajectories, T_b active tokens of one, N of all, T the padded width, L the lo
 published aggregation is one; what is not published is still written down exactly.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +24,42 @@ NAMES = ("B", "T_b", "N", "T", "L")
 NORMED = ("seq-mean-token-sum", "token-sum", "seq-sum-token-mean")
 
 
+def _last(mask: Any) -> Any:
+    columns = mask.new_ones(mask.shape).cumsum(1)
+    return (columns * mask).amax(1, keepdim=True)
+
+
+def _span(mask: Any) -> Any:
+    before = (mask.cumsum(1) == 0).sum(1, keepdim=True)
+    return (_last(mask) - before).clamp(min=0)
+
+
+LENGTHS: dict[str, Callable[[Any], Any]] = {
+    "tokens": lambda mask: mask.sum(1, keepdim=True),
+    "last": _last,
+    "span": _span,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """Exponents of B, T_b, N, T and L, a constant, and what is added to the denominator."""
+    """Exponents of B, T_b, N, T and L, a constant, and what is added to the denominator.
+
+    `lengths` says what T_b counts: active "tokens", columns up to the "last" one, or the "span"
+    from the first to the last; `rounded` that the weights are float32 whatever comes in, as a
+    quotient of Python and integer numbers is in torch.
+    """
 
     exponents: Exponents
     constant: float = 1.0
     epsilon: float = 0.0
+    lengths: str = "tokens"
+    rounded: bool = False
+
+    @property
+    def slack(self) -> float:
+        """What a result may differ by: nothing says which denominators hold a small epsilon."""
+        return 4.0 * min(self.epsilon, 1e-4) + (2e-7 if self.rounded else 0.0)
 
     @property
     def name(self) -> str:
@@ -69,7 +99,7 @@ class Weighting:
 
     def of(self, mask: Any, dtype: Any) -> Any:
         """Return the weight of each token, `[B, T]`, 0 at inactive positions."""
-        lengths = mask.sum(1, keepdim=True).double()
+        lengths = LENGTHS[self.lengths](mask).double()
         rows = float(mask.shape[0])
         total, longest = lengths.sum().clamp(min=1), lengths.max().clamp(min=1)
         counted = (rows, lengths.clamp(min=1), total, float(mask.shape[1]), longest)

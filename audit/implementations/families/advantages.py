@@ -86,7 +86,7 @@ def recover_advantages(bench: Bench, declared: Declared) -> Recovery:
     if not faults:
         faults.extend(mismatches(declared.parameters, declared.called, known))
     entries = list(_entries(caller, form))
-    notes: list[str] = []
+    notes = _rows_note(bench, caller)
     _degenerate(caller, entries, faults, notes)
     example = _example(bench, right, seen) if faults else None
     return Recovery(
@@ -102,6 +102,17 @@ def recover_advantages(bench: Bench, declared: Declared) -> Recovery:
         variable="rewards",
         numbers=known,
     )
+
+
+def _rows_note(bench: Bench, caller: Caller) -> list[str]:
+    """Return a note where a function of one group takes several and mixes them."""
+    if caller.layout != "one":
+        return []
+    several = bench.run(shaped(bench, GROUPS[:2]))
+    alone = caller(GROUPS[:2])
+    if several.error or bench.close(several.value, alone.value):
+        return []
+    return ["A [N, G] array is not refused, and its rows are not taken for groups of their own."]
 
 
 def _layout(bench: Bench) -> str:

@@ -32,8 +32,8 @@ class Estimate:
 
     @property
     def slack(self) -> float:
-        """What a denominator's epsilon may change."""
-        return 4.0 * self.penalty.weighting.epsilon
+        """What the weights leave open."""
+        return self.penalty.weighting.slack
 
     def loss(self, inputs: Mapping[str, Any]) -> Any:
         """Return the estimate of a batch of tensors, differentiable in `logp_policy`."""

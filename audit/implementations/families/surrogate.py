@@ -14,6 +14,7 @@ from rlvraudit.audit.implementations.closed_forms.weighting import NORMED
 from rlvraudit.audit.implementations.families.family import Declared, Family, Recovery
 from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, batch, mask_of
 from rlvraudit.audit.implementations.recovery.declared import mismatches
+from rlvraudit.audit.implementations.recovery.evaluate import evaluate
 from rlvraudit.audit.implementations.recovery.examples import small, smallest
 from rlvraudit.audit.implementations.recovery.should_be import LEVELS, right_level, should_be
 from rlvraudit.audit.implementations.recovery.surrogate import (
@@ -46,7 +47,7 @@ def recover_surrogate(bench: Bench, declared: Declared) -> Recovery:
             f for f in surrogate_faults(bench, found, form) if not _meant(f, declared, said)
         )
     if form is None and not faults:
-        faults.append(UNEXPLAINED)
+        faults.append(_scaled_gradient(bench, found) or UNEXPLAINED)
     if not faults:
         faults.extend(_against(declared, found, form))
     shown = faults and not declared.light
@@ -84,6 +85,29 @@ def _normaliser(found: Recovered) -> str | None:
 UNEXPLAINED = Fault(
     "unexplained", "Value and gradient are not those of any form known here, right or wrong."
 )
+
+
+def _scaled_gradient(bench: Bench, found: Recovered) -> Fault | None:
+    """Return the fault that the value is right and the gradient a multiple of what it should be."""
+    for ratio in parts("ratio").values():
+        form = replace(found.right, ratio=ratio)
+        factors = [_factor(bench, form, inputs) for inputs in generic(bench, form.width).values()]
+        if not ratio.fault and None not in factors and len({f"{f:.6g}" for f in factors}) == 1:
+            return Fault(
+                "gradient-scaled",
+                f"The value is right, and the gradient {factors[0]:.6g} times what it should be.",
+            )
+    return None
+
+
+def _factor(bench: Bench, form: Surrogate, inputs: Inputs) -> float | None:
+    seen, expected = bench.run(inputs), evaluate(form, inputs)
+    if seen.error or not bench.close(seen.value, expected.value, form.slack):
+        return None
+    size = float(np.vdot(expected.gradient, expected.gradient))
+    factor = float(np.vdot(expected.gradient, seen.gradient)) / size if size else 0.0
+    fits = bench.close(seen.gradient, factor * expected.gradient, form.slack)
+    return factor if fits and factor else None
 
 
 def numbers(found: Recovered) -> dict[str, Any]:

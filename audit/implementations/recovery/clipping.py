@@ -61,8 +61,8 @@ class Kinks:
 
 
 BASES: dict[str, Callable[[Floats], Floats]] = {
-    "ratio": np.exp,
     "one": np.ones_like,
+    "ratio": np.exp,
     "reversed": lambda x: np.exp(-x),
     "linear": lambda x: 1.0 + x,
     "logarithm": lambda x: x,
@@ -118,7 +118,7 @@ Read = Callable[[Floats, Scan], dict[str, Any] | None]
 
 def _end(values: float, ratio: float, unbounded: float) -> float:
     """Return where a branch ends, `unbounded` where that is simply the end of the scan."""
-    return unbounded if np.isclose(values, ratio, rtol=1e-6, atol=0.0) else float(values)
+    return unbounded if np.isclose(values, ratio, rtol=1e-2, atol=0.0) else float(values)
 
 
 def _clipped(ratio: Floats, seen: Scan) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def _recover(bench: Bench, called: Mapping[str, Any], faults: tuple[Fault, ...])
     seen, sign = _weights(bench, times_logp)
     weighting = fit(seen, bench.tolerance)
     known = weighting or SEQUENCES
-    found = _kinks(bench, seen, times_logp)
+    found = _kinks(bench, seen, times_logp, sign)
     width = recover_width(bench, known, found) if found and weighting else None
     penalty = recover_penalty(bench) if bench.takes("logp_reference") else None
     if isinstance(penalty, Penalty):
@@ -200,9 +200,11 @@ def _heavier(one: RowWeights, other: RowWeights) -> bool:
     return float(np.abs(one.rows[0]).sum()) > float(np.abs(other.rows[0]).sum()) * (1 + 1e-6)
 
 
-def _kinks(bench: Bench, seen: RowWeights, times_logp: bool) -> Kinks | None:
+def _kinks(bench: Bench, seen: RowWeights, times_logp: bool, sign: float) -> Kinks | None:
     single = next(r for m, r in zip(seen.masks, seen.rows, strict=True) if m.size == 1)
-    token = Token(float(single[0]), times_logp)
+    if single[0] == 0.0:
+        return None
+    token = Token(sign * float(single[0]), times_logp)
     scanned = scan(bench, token)
     return _weight_kinks(scanned, bench) if times_logp else kinks(scanned, bench.tolerance)
 
@@ -265,6 +267,9 @@ def candidates(frame: Surrogate, said: Width, hint: str) -> Iterator[Surrogate]:
     )
     for ratio, rule, width in every:
         yield replace(frame, ratio=ratio, rule=rule, width=width)
+    for lengths, ratio in product(("last", "span"), parts("ratio").values()):
+        if not ratio.fault:
+            yield replace(frame, ratio=ratio, weighting=replace(frame.weighting, lengths=lengths))
 
 
 def corrected(form: Surrogate) -> Surrogate:
@@ -279,6 +284,7 @@ def corrected(form: Surrogate) -> Surrogate:
         rule=instead(form.rule),
         width=replace(form.width, counted="tokens"),
         sign=1.0,
+        weighting=replace(form.weighting, lengths="tokens"),
         penalty=penalty,
         clamp=(-INFINITE, INFINITE),
     )

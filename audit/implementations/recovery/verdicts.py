@@ -143,12 +143,21 @@ def _width_faults(width: Width) -> Iterator[Fault]:
         )
 
 
+LENGTH = {"last": "position of the last token", "span": "span from first to last token"}
+
+
 def _part_faults(form: Surrogate | None) -> Iterator[Fault]:
     if form is None:
         return
     for part in (form.ratio, form.rule):
         if part.fault:
             yield Fault(part.name, part.fault)
+    if form.weighting.lengths != "tokens":
+        yield Fault(
+            "holes-in-length",
+            "Holes in the mask count in the length that is divided by: it is the "
+            f"{LENGTH[form.weighting.lengths]}, not the number of active tokens.",
+        )
     if form.width.counted == "columns":
         yield Fault(
             "padding-positions",

@@ -29,6 +29,8 @@ SHAPES = (
     ((2, 2, 2, 3, 1), 3),
     ((6,), 8),
 )
+SINGLE = 3e-8
+"""What a weight in float32 may be off by, in units of the tolerance's own fourfold."""
 Rows = Callable[[NDArray[np.bool_], int], float]
 
 
@@ -74,10 +76,11 @@ def fit(weights: RowWeights, tolerance: float) -> Weighting | None:
     design = np.column_stack([np.log(counted), np.ones(len(counted))])
     solution, *_ = np.linalg.lstsq(design, np.log(weight), rcond=None)
     free = np.round(2.0 * solution[:5]) / 2.0
-    for exponents in dict.fromkeys([_as_tuple(free), *PUBLISHED]):
-        found = _with_constant(exponents, counted, weight, tolerance)
-        if found is not None:
-            return found
+    for allowed in (tolerance, max(tolerance, SINGLE)):
+        for exponents in dict.fromkeys([_as_tuple(free), *PUBLISHED]):
+            found = _with_constant(exponents, counted, weight, allowed)
+            if found is not None:
+                return replace(found, rounded=allowed > tolerance)
     return None
 
 

@@ -23,8 +23,9 @@ def recover_width(bench: Bench, weighting: Weighting, found: Kinks) -> Width | N
     low_free, high_free = not np.isfinite(found.low), not np.isfinite(found.high)
     low = (1.0 - found.low,) * 3 if low_free else _sums(bench, weighting, -far, -1.0, -1.0)
     high = (found.high - 1.0,) * 3 if high_free else _sums(bench, weighting, far, 1.0, 1.0)
-    below = _span(low, 1.0 - found.low, bench.tolerance)
-    above = _span(high, found.high - 1.0, bench.tolerance)
+    tolerance = bench.tolerance + weighting.slack
+    below = _span(low, 1.0 - found.low, tolerance)
+    above = _span(high, found.high - 1.0, tolerance)
     if below is None or above is None:
         return None
     return Width(below, above, _alone(above, found.high - 1.0))

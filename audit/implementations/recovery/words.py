@@ -76,6 +76,8 @@ def _aggregation(found: Recovered) -> Entry:
     known = PUBLISHED.get(weighting.exponents)
     if known in NORMED and weighting.constant != 1.0:
         words = f"{words}, norm {weighting.norm:g}"
+    if weighting.rounded:
+        words = f"{words}, weights in float32"
     if weighting.epsilon:
         words = f"{words}, denominator + {weighting.epsilon:g}"
     odd = known is None or (known not in NORMED and weighting.constant != 1.0)

@@ -87,6 +87,7 @@ def ask_unlikely(bench: Bench, recovery: Recovery) -> Finding:
         "underflow",
         f"Tokens of log-probability {UNLIKELY:g} have no right ratio: probabilities are divided, "
         "and both underflow. Subtract the logarithms.",
+        recovery.form.slack,
     )
     return Finding(faults=(fault,) if fault else ())
 
@@ -126,6 +127,7 @@ def ask_certain(bench: Bench, recovery: Recovery) -> Finding:
             evaluate(recovery.form, certain),
             "token-dropped",
             "A token with log-probability 0 is taken for padding.",
+            recovery.form.slack,
         )
         return Finding(faults=(fault,) if fault else ())
     return Finding()

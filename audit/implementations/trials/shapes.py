@@ -38,7 +38,7 @@ Answer = tuple[str, tuple[str, ...], tuple[Fault, ...]]
 def _per_token(bench: Bench, recovery: Recovery, inputs: Inputs) -> Answer:
     """Return what advantages per token do."""
     mask = inputs["mask"]
-    constant = {**inputs, "advantages": inputs["advantages"][:, None] * mask}
+    constant = {**inputs, "advantages": np.repeat(inputs["advantages"][:, None], mask.shape[1], 1)}
     each, alike = bench.run(inputs), bench.run(constant)
     if alike.error:
         return "[B]", (), ()

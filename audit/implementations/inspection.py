@@ -82,7 +82,8 @@ def inspect_implementation(
     try:
         recovery = family.recover(bench, said)
     except ProbeError as error:
-        fault = _raising(bench, family, str(error))
+        # What overflows 16 bits says first of all that it computes in them.
+        fault = next(iter(_inner(bench).faults), None) or _raising(bench, family, str(error))
         return _hopeless(implementation, device, family, declared, fault)
     findings = [_muted(recovery.finding) if loud else recovery.finding, _inner(bench)]
     for trial in sorted(TRIALS.values(), key=lambda t: t.name):

@@ -69,7 +69,7 @@ def _weighting(weighting: Weighting, said: Mapping[str, Any]) -> Weighting:
         return Weighting(EXPONENTS[wanted])
     if weighting.exponents not in PUBLISHED:
         return SEQUENCES
-    if weighting.epsilon > 1e-3:
+    if weighting.epsilon > 1e-5:
         weighting = replace(weighting, epsilon=0.0)
     normed = PUBLISHED[weighting.exponents] in NORMED
     return weighting if normed else replace(weighting, constant=1.0)

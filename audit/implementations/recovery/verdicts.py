@@ -52,7 +52,7 @@ def weighting_faults(weighting: Weighting) -> Iterator[Fault]:
             f"Each token's weight is {weighting.formula}, which is no published aggregation: "
             "something is divided out twice, or not at all.",
         )
-    elif weighting.epsilon > 1e-3:
+    elif weighting.epsilon > 1e-5:
         yield Fault(
             "denominator-offset",
             f"{weighting.epsilon:g} is added to the count that the loss is divided by.",

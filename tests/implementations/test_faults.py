@@ -1,7 +1,7 @@
 """Wrong losses are caught and named, right ones raise no finding: the examples of both."""
 
 import pytest
-from faults import examples, inspections, only_catchers
+from faults import PAGE, caught, examples, inspections, only_catchers, table
 
 from rlvraudit.audit.implementations.trials import TRIALS
 
@@ -16,8 +16,8 @@ JUSTIFIED = {
     "detached": "it shows on the card what is held constant; where the closed form is found, so is "
     "its gradient, and where not, it is the only word on detached parts",
     "empty rows": "the objectives leave them undefined: a line of the card",
-    "micro-batches": "what it catches has no right closed form either; where none is found, it says "
-    "what the result depends on",
+    "micro-batches": "what it catches has no right closed form either; where none is found, it "
+    "says what the result depends on",
     "row order": "as micro-batches",
 }
 """Trials that catch nothing alone, and why they are there."""
@@ -93,8 +93,16 @@ def test_every_fault_that_an_input_can_show_is_shown() -> None:
 
 def test_every_probe_catches_something_alone_or_says_why_it_is_there() -> None:
     alone = only_catchers()
-    print()
-    for probe, functions in sorted(alone.items()):
-        print(f"{probe:16} alone catches {len(functions):3}  {', '.join(functions[:3])}")
+    print(f"\n{table()}")
     idle = {trial.name for trial in TRIALS.values()} - {p for p, f in alone.items() if f}
     assert idle == set(JUSTIFIED)
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="only a checkout has the page")
+def test_the_page_shows_what_each_probe_catches() -> None:
+    assert PAGE.read_text("utf-8").endswith(table())
+
+
+def test_a_probe_that_is_taken_away_is_missed() -> None:
+    shapes = [f for f in caught()["shapes"] if f in only_catchers()["shapes"]]
+    assert shapes, "without it these would pass"

@@ -1,4 +1,7 @@
-"""The examples of wrong and right losses, audited once for all tests of a process."""
+"""The examples of wrong and right losses, audited once for all tests of a process.
+
+`python tests/support/faults.py` writes what each probe catches into docs/implementations.md.
+"""
 
 import json
 from dataclasses import dataclass
@@ -10,6 +13,9 @@ from rlvraudit.audit.implementations.families import Declared
 from rlvraudit.audit.implementations.inspection import Inspection, inspect_implementation
 from rlvraudit.audit.implementations.loading import load_implementation
 from rlvraudit.fixtures import ROOT
+
+PAGE = Path(__file__).parents[2] / "docs" / "implementations.md"
+HEAD = "| probe | wrong losses it catches | it alone catches | one of these |\n|---|---|---|---|\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +61,42 @@ def inspected(example: Example) -> Inspection:
     return inspect_implementation(loss, Declared(example.objective, example.declared))
 
 
-def only_catchers() -> dict[str, list[str]]:
-    """Return, for each probe, the wrong losses that it alone catches."""
+def caught() -> dict[str, list[str]]:
+    """Return the wrong losses that each probe catches."""
     found: dict[str, list[str]] = {}
     for function, seen in inspections("faults").items():
-        probes = {fault.probe for fault in seen.faults}
-        for probe in probes:
-            found.setdefault(probe, [])
-        if len(probes) == 1:
-            found[probes.pop()].append(function)
+        for probe in {fault.probe for fault in seen.faults}:
+            found.setdefault(probe, []).append(function)
     return found
+
+
+def only_catchers() -> dict[str, list[str]]:
+    """Return, for each probe, the wrong losses that it alone catches."""
+    every = caught()
+    shared = {function: sum(function in found for found in every.values()) for function in _all()}
+    return {probe: [f for f in found if shared[f] == 1] for probe, found in every.items()}
+
+
+def _all() -> list[str]:
+    return [example.function for example in examples("faults")]
+
+
+def table() -> str:
+    """Return what each probe is worth, as a table for the page."""
+    every, alone = caught(), only_catchers()
+    rows = [
+        f"| {probe} | {len(every[probe])} | {len(alone[probe])} | "
+        f"{f'`{alone[probe][0]}`' if alone[probe] else ''} |"
+        for probe in sorted(every, key=lambda probe: -len(every[probe]))
+    ]
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    """Write the table into the page."""
+    text = PAGE.read_text("utf-8")
+    PAGE.write_text(text[: text.rindex("| probe |")] + table())
+
+
+if __name__ == "__main__":
+    main()

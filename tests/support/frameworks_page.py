@@ -32,9 +32,7 @@ $ {command}
 def main() -> int:
     """Run the command, write the page; the command's own status is not the page's."""
     program = Path(sys.executable).with_name(COMMAND[0])
-    done = subprocess.run(
-        [str(program), *COMMAND[1:]], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([str(program), *COMMAND[1:]], capture_output=True, text=True, check=False)
     if not done.stdout:
         sys.stderr.write(done.stderr)
         return 1

@@ -11,13 +11,17 @@ from rlvraudit.audit.implementations.implementation import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An input that shows a fault: what the closed form gives, and what came back."""
+    """An input that shows a fault: what the closed form gives, and what came back.
+
+    `wrt` names what the gradient is taken of, where not of the policy or its logits.
+    """
 
     inputs: Mapping[str, NDArray[Any]]
     expected: Outcome
     actual: Outcome
     words: str
     dtype: str = "float64"
+    wrt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlvraudit.audit.errors import AuditError, Exit, NothingToCheckError, worst
+from rlvraudit.audit.errors import (
+    AuditError,
+    Exit,
+    NothingToCheckError,
+    UsageError,
+    worst,
+)
 from rlvraudit.audit.implementations.adapters import ADAPTERS, AdapterError
 from rlvraudit.audit.implementations.families import Declared
 from rlvraudit.audit.implementations.inspection import (
@@ -38,8 +44,12 @@ def survey(
     """Audit the losses of all frameworks that are installed.
 
     Raises:
-        NothingToCheckError: None is.
+        UsageError: No framework has that objective.
+        NothingToCheckError: None is installed.
     """
+    known = sorted({target for adapter in ADAPTERS.values() for target in adapter.losses})
+    if objective not in (None, *known):
+        raise UsageError(f"no framework has {objective!r} here; there are {', '.join(known)}")
     seen: list[tuple[str, Inspection]] = []
     absent: list[tuple[str, str]] = []
     for name, adapter in ADAPTERS.items():

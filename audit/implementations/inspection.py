@@ -9,8 +9,10 @@ from rlvraudit.audit.errors import Exit, UsageError
 from rlvraudit.audit.implementations.card import Entry, Example, Fault, Finding
 from rlvraudit.audit.implementations.families import FAMILIES, Declared, Family, Recovery
 from rlvraudit.audit.implementations.implementation import Implementation, Outcome
+from rlvraudit.audit.implementations.loading import CUSTOMARY
 from rlvraudit.audit.implementations.precision import Precision, compare_precisions
-from rlvraudit.audit.implementations.recovery.bench import Bench, Inputs, ProbeError
+from rlvraudit.audit.implementations.recovery.bench import Bench, ProbeError
+from rlvraudit.audit.implementations.recovery.declared import vocabulary
 from rlvraudit.audit.implementations.recovery.precision import inner_precision
 from rlvraudit.audit.implementations.trials import TRIALS
 from rlvraudit.audit.implementations.trials.parameters import follow
@@ -68,9 +70,11 @@ def inspect_implementation(
         progress: Told each step.
 
     Raises:
-        UsageError: No family of objectives has its inputs, or not the one that is declared.
+        UsageError: No family of objectives has its inputs, or not the one that is declared, or a
+            declared parameter is none.
     """
     family = family_of(implementation, declared.objective)
+    _check_declared(implementation, declared)
     progress("what it computes")
     loud = _loud(implementation, declared)
     said = replace(declared, called={**implementation.parameters, **loud})
@@ -93,7 +97,21 @@ def inspect_implementation(
     findings.append(follow(bench, family, said, recovery))
     progress("its rounding")
     precisions = tuple(compare_precisions(bench, family, recovery, dtypes))
-    return _inspection(implementation, device, family, declared, recovery, findings, precisions)
+    return _inspection(implementation, device, family, said, recovery, findings, precisions)
+
+
+def _check_declared(implementation: Implementation, declared: Declared) -> None:
+    """Refuse a name or a value that nothing is held to: a slip of the pen would be a pass."""
+    known = {*CUSTOMARY, *implementation.parameters}
+    for name, value in declared.parameters.items():
+        if name not in known:
+            raise UsageError(
+                f"nothing is held to {name}: the objectives have {', '.join(CUSTOMARY)}, and "
+                f"{implementation.name} does not take it"
+            )
+        words = vocabulary(name)
+        if words is not None and value not in words and name not in implementation.parameters:
+            raise UsageError(f"{name} is {value!r}; expected one of {', '.join(sorted(words))}")
 
 
 def _loud(implementation: Implementation, declared: Declared) -> dict[str, float]:
@@ -192,18 +210,14 @@ def _moody(bench: Bench, family: Family) -> Fault | None:
     return Fault(
         "not-repeatable",
         "The same inputs give another result: it draws at random or has a memory.",
-        Example(_shown(bench, inputs), runs[0], other, words),
+        Example(bench.shown(inputs), runs[0], other, words),
         "repetition",
     )
 
 
-def _shown(bench: Bench, inputs: Inputs) -> Inputs:
-    return {name: values for name, values in inputs.items() if bench.takes(name)}
-
-
 def _raising(bench: Bench, family: Family, why: str) -> Fault:
-    nothing = Outcome(np.zeros(()), np.zeros(0))
-    example = Example(_shown(bench, family.sample(TOKENS, 0)), nothing, nothing, why)
+    nothing = Outcome(np.full((), np.nan), np.zeros(0))  # any number would do
+    example = Example(bench.shown(family.sample(2, 0)), nothing, nothing, why)
     kind = "raises" if ": " in why else "wrong-return" if "it returned" in why else "not-finite"
     return Fault(kind, f"Where the objective is defined it gives no number: {why}.", example)
 

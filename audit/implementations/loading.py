@@ -54,6 +54,8 @@ def load_implementation(
         AdapterError: The framework is not there, or lacks what the adapter calls.
     """
     name, equals, checkout = spec.partition("=")
+    if equals and name in ADAPTERS and not checkout:
+        raise UsageError(f"--impl {spec} names no folder; expected {name}=/path/to/checkout")
     if name in ADAPTERS:
         return _framework(name, Path(checkout) if equals else None, objective, chosen)
     place, colon, function = spec.rpartition(":")
@@ -69,6 +71,8 @@ def load_implementation(
 def _framework(
     name: str, checkout: Path | None, objective: str | None, chosen: Mapping[str, Any]
 ) -> Implementation:
+    if checkout is not None and ADAPTERS[name].package:
+        raise UsageError(f"{name} is audited where it is installed, not from a checkout")
     losses = ADAPTERS[name].losses
     wanted = objective or next(iter(losses))
     if wanted not in losses:
@@ -122,7 +126,8 @@ def _attribute(module: ModuleType, path: str, spec: str) -> Callable[..., Any]:
         found = getattr(found, part, None)
     if not callable(found):
         known = sorted(n for n, v in vars(module).items() if inspect.isfunction(v))
-        raise UsageError(f"--impl {spec}: no function {path}; it defines {', '.join(known)}")
+        rest = f"it defines {', '.join(known)}" if known else "it defines none"
+        raise UsageError(f"--impl {spec}: no function {path}; {rest}")
     function: Callable[..., Any] = found
     return function
 
@@ -134,7 +139,10 @@ def wrap(function: Callable[..., Any], name: str, chosen: Mapping[str, Any]) -> 
         UsageError: It demands something that nothing gives, or asks for no input known here.
     """
     # A torch module is called through __call__, whose own signature says nothing.
-    signature = inspect.signature(getattr(function, "forward", function)).parameters.values()
+    try:
+        signature = inspect.signature(getattr(function, "forward", function)).parameters.values()
+    except ValueError:
+        raise UsageError(f"{name} has no signature that says what it asks for") from None
     named = [p for p in signature if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     inputs = tuple(p.name for p in named if p.name in INPUTS)
     if not inputs:

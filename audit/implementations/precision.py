@@ -120,7 +120,7 @@ def _loose(dtype: str, k: float) -> Fault:
 
 
 def _failing(bench: Bench, inputs: Inputs, dtype: str, exact: Outcome, seen: Outcome) -> Precision:
-    shown = {name: v for name, v in inputs.items() if bench.takes(name)}
+    shown = bench.shown(inputs)
     what = f"it raised {seen.error}" if seen.error else "the result is not finite"
     kind = "raises-in-dtype" if seen.error else "not-finite"
     sentence = f"In {dtype} there is no result where the closed form is finite: {what}."

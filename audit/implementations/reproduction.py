@@ -30,32 +30,48 @@ import torch
 
 nan, inf = float("nan"), float("inf")
 {inputs}
-for name in {variables}:
-    if name in inputs:
-        inputs[name].requires_grad_()
-try:
-    result = {function}(**inputs, **{parameters})
-except Exception as error:
-    raise SystemExit(f"it raised {{type(error).__name__}}: {{error}}")
-value = result[0] if isinstance(result, (tuple, list)) else result
-expected = {value}
-seen = value.detach().double()
-print("value    ", seen.tolist(), " expected", expected)
-wrong = not torch.allclose(seen, torch.tensor(expected).double(), rtol=1e-9, atol=1e-9)
+before = {{name: tensor.clone() for name, tensor in inputs.items()}}
 variable = next((inputs[name] for name in {variables} if name in inputs), None)
+if variable is not None:
+    variable.requires_grad_()
+try:
+    result = audited(**inputs, **{parameters})
+except Exception as error:
+    print(f"it raised {{type(error).__name__}}: {{error}}")
+    raise SystemExit(1)
+value = result[0] if isinstance(result, (tuple, list)) else result
+seen = value.detach().double()
+expected = torch.tensor({value}, dtype=torch.float64).reshape(seen.shape)
+print("value    ", seen.tolist(), " expected", expected.tolist())
+if expected.isnan().all():  # any finite number would do
+    wrong = not bool(seen.isfinite().all())
+else:
+    wrong = not torch.allclose(seen, expected, rtol={tolerance}, atol={tolerance})
 gradient = {gradient}
 if variable is not None and gradient is not None:
     got = None
     if value.requires_grad:
-        (got,) = torch.autograd.grad(value, variable, allow_unused=True)
-    got = torch.zeros_like(variable) if got is None else got
+        (got,) = torch.autograd.grad(value.sum(), variable, allow_unused=True)
+    got = (torch.zeros_like(variable) if got is None else got).double()
+    right = torch.tensor(gradient, dtype=torch.float64)
     print("gradient ", got.tolist())
-    print("expected ", gradient)
-    right = torch.tensor(gradient).double()
-    wrong |= not torch.allclose(got.double(), right, rtol=1e-9, atol=1e-9)
+    print("expected ", right.tolist())
+    wrong |= not torch.allclose(got, right, rtol={tolerance}, atol={tolerance})
+for name, tensor in inputs.items():
+    if not torch.equal(before[name].nan_to_num(), tensor.detach().nan_to_num()):
+        print("it writes into", name)
+        wrong = True
 print("it differs from the closed form" if wrong else "it agrees with the closed form")
 raise SystemExit(int(wrong))
 """
+AS_MODULE = """
+# What follows is a module, not a program.
+import sys
+
+sys.modules["audited"] = sys.modules[__name__]
+__name__ = "audited"
+"""
+TOLERANCE = {"float64": 1e-9, "float32": 1e-5}
 
 
 def script(seen: Inspection) -> str:
@@ -92,12 +108,14 @@ def _source(spec: str, objective: str | None) -> str:
         return f"\nimport {place}\n\naudited = {place}.{function}\n"
     text = Path(place).read_text("utf-8")
     if _alone(text):
-        return f"\n# --- {place} ---\n{text}\n# --- end of {place} ---\n\naudited = {function}\n"
+        end = f"# --- end of {place} ---\n\naudited = {function}\n"
+        return f"{AS_MODULE}\n# --- {place} ---\n{text}\n{end}"
     where = str(Path(place).resolve())
     return (
         "\nimport runpy, sys\n\n"
         f"sys.path.append({str(Path(where).parent)!r})\n"
-        f"audited = runpy.run_path({where!r})[{function!r}]\n"
+        f"audited = runpy.run_path({where!r})[{function.partition('.')[0]!r}]\n"
+        + "".join(f"audited = audited.{part}\n" for part in function.split(".")[1:])
     )
 
 
@@ -120,12 +138,21 @@ def _call(seen: Inspection, example: Example) -> str:
     gradient = example.expected.gradient
     return CALL.format(
         inputs=_tensors(example.inputs, example.dtype),
-        function="audited",
-        variables=VARIABLES,
-        parameters=dict(seen.implementation.parameters),
+        variables=(example.wrt,) if example.wrt else VARIABLES,
+        parameters=_literals({**seen.implementation.parameters, **seen.declared.called}),
         value=_literal(example.expected.value),
         gradient=_literal(gradient) if gradient.size else None,
+        tolerance=TOLERANCE.get(example.dtype, 1e-2),
     )
+
+
+def _literals(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that can be written down; others are defaults of the code."""
+    return {
+        name: value
+        for name, value in parameters.items()
+        if value is None or isinstance(value, bool | int | float | str)
+    }
 
 
 def _tensors(inputs: Mapping[str, Any], dtype: str) -> str:

@@ -49,7 +49,8 @@ def as_document(seen: Inspection) -> Mapping[str, Any]:
 
 
 def _json(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+    known = value is None or isinstance(value, bool | int | float | str)
+    return plain(value) if known else repr(value)
 
 
 def _fault_document(fault: Fault) -> Mapping[str, Any]:

@@ -48,7 +48,8 @@ def recover_advantages(bench: Bench, declared: Declared) -> Recovery:
     entries = list(_entries(caller, form))
     notes = _rows_note(bench, caller)
     without_variance(caller, entries, faults, notes)
-    example = _example(bench, right, seen) if faults else None
+    expected = evaluate(right, {"rewards": GROUPS}).value
+    example = caller.example(GROUPS, expected, seen.value) if faults else None
     return Recovery(
         objective="grpo.advantages" if form else "",
         finding=Finding(
@@ -190,11 +191,6 @@ def _apart(bench: Bench, form: Advantages, numbers: NDArray[np.int64]) -> Fault 
         Example(inputs, outcome, seen, words),
         "uneven groups",
     )
-
-
-def _example(bench: Bench, right: Advantages, seen: Outcome) -> Example:
-    expected = evaluate(right, {"rewards": GROUPS})
-    return Example({"rewards": GROUPS}, expected, seen, difference(bench, expected, seen))
 
 
 def _entries(caller: Caller, form: Advantages | None) -> Iterator[Entry]:

@@ -74,7 +74,13 @@ def _into_base(bench: Bench) -> Iterator[Fault]:
     yield Fault(
         "gradient-into-base",
         "The base policy gets a gradient: gate or weights are detached from the policy only.",
-        Example(inputs, expected, seen, "gradient with respect to logp_base is not 0"),
+        Example(
+            inputs,
+            expected,
+            seen,
+            "gradient with respect to logp_base is not 0",
+            wrt="logp_base",
+        ),
         "detached parts",
     )
 

@@ -53,6 +53,11 @@ class Bench:
             **{**self.parameters, **parameters},
         )
 
+    def shown(self, inputs: Inputs) -> Inputs:
+        """Return what it is called with, for an example."""
+        given = _per_token(inputs) if self.per_token else inputs
+        return {name: values for name, values in given.items() if self.takes(name)}
+
     def value(self, inputs: Inputs) -> float:
         """Return the value of a loss in FP64.
 

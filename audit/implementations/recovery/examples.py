@@ -49,7 +49,7 @@ def compare(bench: Bench, right: Form, inputs: Inputs) -> Example | None:
     """Return what differs on a batch, or None where value and gradient are right."""
     expected, actual = evaluate(right, inputs), bench.run(inputs)
     words = difference(bench, expected, actual, right.slack)
-    shown = {name: inputs[name] for name in inputs if bench.takes(name)}
+    shown = bench.shown(inputs)
     return Example(shown, expected, actual, words) if words else None
 
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from rlvraudit.audit.implementations.card import Example
 from rlvraudit.audit.implementations.closed_forms import parts
 from rlvraudit.audit.implementations.closed_forms.advantages import Advantages
 from rlvraudit.audit.implementations.closed_forms.part import Part
 from rlvraudit.audit.implementations.implementation import Outcome
 from rlvraudit.audit.implementations.recovery.bench import Bench, Floats, Inputs, close, nice
+from rlvraudit.audit.implementations.recovery.examples import difference
 
 GROUPS = np.array(
     [
@@ -43,6 +45,22 @@ class Caller:
         seen = [self.bench.run(shaped(self.bench, group), dtype) for group in groups]
         failed = next((o for o in seen if o.error), None)
         return failed or Outcome(np.array([o.value for o in seen]), np.zeros(0))
+
+    def example(self, groups: Floats, expected: Floats, seen: Floats) -> Example:
+        """Return an example that shows where advantages of groups in rows are wrong."""
+        if self.layout == "one" or seen.shape != expected.shape:
+            error = np.abs(seen - expected).sum(axis=1) if seen.shape == expected.shape else [0.0]
+            row = int(np.argmax(error))
+            return self._told({"rewards": groups[row]}, expected[row], seen[row])
+        if self.layout == "numbers":
+            numbers = np.repeat(np.arange(len(groups)), groups.shape[1])
+            inputs = {"rewards": groups.ravel(), "groups": numbers}
+            return self._told(inputs, expected.ravel(), seen.ravel())
+        return self._told({"rewards": groups}, expected, seen)
+
+    def _told(self, inputs: Inputs, expected: Floats, seen: Floats) -> Example:
+        right, came = Outcome(expected, np.zeros(0)), Outcome(seen, np.zeros(0))
+        return Example(inputs, right, came, difference(self.bench, right, came))
 
 
 def shaped(bench: Bench, rewards: Floats) -> Inputs:

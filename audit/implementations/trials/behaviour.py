@@ -17,10 +17,13 @@ def ask_again(bench: Bench, recovery: Recovery) -> Finding:
     """Return whether the same call gives the same result, and leaves its inputs alone."""
     for name, inputs in recovery.batches.items():
         first, second = bench.run(inputs), bench.run(inputs)
-        written = bench.run(_odd(inputs)).modified
+        odd = bench.run(_odd(inputs))
+        written = odd.modified
         if written:
             sentence = f"It writes into its inputs: {', '.join(written)}."
-            example = Example(inputs, first, first, f"{written[0]} is changed by the call")
+            words = f"{written[0]} is changed by the call"
+            right = evaluate(recovery.right, _odd(inputs))
+            example = Example(bench.shown(_odd(inputs)), right, odd, words)
             return Finding(faults=(Fault("writes-into-input", sentence, example),))
         same = np.array_equal(first.value, second.value, equal_nan=True) and np.array_equal(
             first.gradient, second.gradient, equal_nan=True

@@ -64,7 +64,7 @@ def _per_token(bench: Bench, recovery: Recovery, inputs: Inputs) -> Answer:
         "Advantages of shape [B, T] are taken, and are neither each token's own nor averaged over "
         "the trajectory.",
         Example(
-            {name: v for name, v in varied.items() if bench.takes(name)},
+            bench.shown(varied),
             evaluate(recovery.form, varied),
             seen,
             words,

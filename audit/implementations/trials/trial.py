@@ -46,5 +46,5 @@ def changed(
     words = difference(bench, expected, actual, slack)
     if not words:
         return None
-    shown = {name: values for name, values in inputs.items() if bench.takes(name)}
+    shown = bench.shown(inputs)
     return Fault(kind, sentence, Example(shown, expected, actual, words))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rlvraudit.audit.implementations.implementation import Outcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Example:
     """An input that shows a fault: what the closed form gives, and what came back.
 

@@ -60,10 +60,10 @@ def _lines(survey: Survey) -> Iterator[RenderableType]:
 
 
 def _table(rows: Sequence[tuple[str, Inspection]], columns: tuple[str, ...]) -> Padding:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("", no_wrap=True)
     for column in columns:
-        table.add_column(SHORTER.get(column, column), no_wrap=column == "aggregation")
+        table.add_column(SHORTER.get(column, column), no_wrap=column in NARROW)
     table.add_column("faults", justify="right")
     for name, seen in rows:
         cells = {entry.name: entry for entry in seen.entries}
@@ -73,6 +73,8 @@ def _table(rows: Sequence[tuple[str, Inspection]], columns: tuple[str, ...]) -> 
 
 
 SHORTER = {"dual clip": "dual"}
+NARROW = ("ratio", "clip", "dual clip", "aggregation")
+"""Columns whose words are short, so that another one has to wrap."""
 
 
 def _cell(seen: Inspection, entry: Entry | None) -> Text:

@@ -438,3 +438,18 @@ def test_a_dtype_in_which_it_raises_is_a_fault() -> None:
     (fault,) = seen.faults
     assert fault.example is not None
     assert fault.example.dtype == "bfloat16"
+
+
+def test_nan_at_padding_is_a_note_where_padding_is_finite_on_the_codes_own_path() -> None:
+    def loss(logp_policy: Tensor, logp_old: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        wide = advantages if advantages.ndim == 2 else advantages[:, None]
+        ratio = (logp_policy - logp_old).exp()
+        gain = torch.minimum(ratio * wide, ratio.clamp(0.8, 1.2) * wide)
+        return -(gain * mask).sum() / mask.sum()
+
+    own = wrap(loss, "own", {})
+    assert kinds(inspect_implementation(own, Declared(), ())) == {"nan-times-zero"}
+    framework = replace(own, finite_padding=True)
+    seen = inspect_implementation(framework, Declared(), ())
+    assert seen.exit == Exit.PASSED
+    assert any("robustness" in note for note in seen.notes)

@@ -55,7 +55,7 @@ def _clip_brief(found: Recovered) -> str:
     if found.width is None:
         return "?"
     ends = [*found.width.low[:1], *found.width.high[1:]]
-    return " / ".join("none" if np.isinf(end) else f"{end:g}" for end in ends)
+    return "/".join("none" if np.isinf(end) else f"{end:g}" for end in ends)
 
 
 def _clamp_words(bench: Bench, found: Recovered) -> str:

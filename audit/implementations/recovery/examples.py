@@ -13,7 +13,7 @@ from rlvraudit.audit.implementations.recovery.evaluate import Form, evaluate
 
 SIZES = ([1], [2], [1, 1], [3], [1, 2], [2, 1], [2, 2], [4], [1, 3], [3, 2, 1])
 HOLED = ([[True, False, True]], [[True, False, True, False], [True, True, True, True]])
-FAR = 1.3
+FAR = (1.3, -1.3, -3.0)
 
 
 def masks() -> Iterator[NDArray[np.bool_]]:
@@ -28,8 +28,8 @@ def small(around: Zones) -> Iterator[Inputs]:
     """Yield small batches, ever larger, with one ratio in every zone of the clip and both signs."""
     inside, above, below = 0.1, around.high + around.reach, around.low - around.reach
     for mask in masks():
-        for first in (-0.25, inside, above, below, FAR, -FAR):
-            for scale in (1.0, -1.0, 0.0):
+        for first in (-0.25, inside, above, below, *FAR):
+            for scale in (1.0, -1.0, 0.0, 20.0):
                 x = np.resize([first, inside, below, above], mask.shape)
                 advantages = scale * np.resize([1.0, -1.0, 0.5], len(mask))
                 d = np.resize([0.5, -0.3], mask.shape)

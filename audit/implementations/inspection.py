@@ -90,6 +90,7 @@ def inspect_implementation(
         fault = next(iter(_inner(bench).faults), None) or _raising(bench, family, str(error))
         return _hopeless(implementation, device, family, declared, fault)
     findings = [_muted(recovery.finding) if loud else recovery.finding, _inner(bench)]
+    findings.append(Finding(notes=tuple(_own_words(declared))))
     for trial in sorted(TRIALS.values(), key=lambda t: t.name):
         progress(trial.question)
         findings.append(_named(trial.name, trial.ask(bench, recovery)))
@@ -112,6 +113,14 @@ def _check_declared(implementation: Implementation, declared: Declared) -> None:
         words = vocabulary(name)
         if words is not None and value not in words and name not in implementation.parameters:
             raise UsageError(f"{name} is {value!r}; expected one of {', '.join(sorted(words))}")
+
+
+def _own_words(declared: Declared) -> Iterator[str]:
+    """Yield notes on declared values that only the code itself understands."""
+    for name, value in declared.parameters.items():
+        words = vocabulary(name)
+        if words is not None and value not in words:
+            yield f"{name} = {value!r} is the code's own name: passed on, and held to nothing."
 
 
 def _loud(implementation: Implementation, declared: Declared) -> dict[str, float]:

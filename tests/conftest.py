@@ -1,4 +1,4 @@
-"""Let tests import the modules in `support`, and say at the end how many mutants were caught."""
+"""Let tests import the modules in `support`, and say at the end what was caught."""
 
 import sys
 from pathlib import Path
@@ -10,10 +10,13 @@ sys.path.append(str(Path(__file__).parent / "support"))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the kill rate of the mutation test, gathered from all workers."""
+    """Print what the examples of losses and the mutations of numbers came to, of all workers."""
     reports: list[pytest.TestReport] = terminalreporter.getreports("passed")
     reports += terminalreporter.getreports("failed")
     properties: list[tuple[str, Any]] = [p for r in reports for p in r.user_properties]
+    for name, line in properties:
+        if name == "losses":
+            terminalreporter.write_line(f"losses: {line}")
     tallies = [tally for name, tally in properties if name == "mutation"]
     if tallies:
         mutants, killed, recomputed = (

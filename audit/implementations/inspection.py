@@ -87,7 +87,7 @@ def inspect_implementation(
         recovery = family.recover(bench, said)
     except ProbeError as error:
         # What overflows 16 bits says first of all that it computes in them.
-        fault = next(iter(_inner(bench).faults), None) or _raising(bench, family, str(error))
+        fault = next(iter(_inner(bench).faults), None) or _raising(bench, family, error)
         return _hopeless(implementation, device, family, declared, fault)
     findings = [_muted(recovery.finding) if loud else recovery.finding, _inner(bench)]
     findings.append(Finding(notes=tuple(_own_words(declared))))
@@ -224,9 +224,11 @@ def _moody(bench: Bench, family: Family) -> Fault | None:
     )
 
 
-def _raising(bench: Bench, family: Family, why: str) -> Fault:
+def _raising(bench: Bench, family: Family, error: ProbeError) -> Fault:
     nothing = Outcome(np.full((), np.nan), np.zeros(0))  # any number would do
-    example = Example(bench.shown(family.sample(2, 0)), nothing, nothing, why)
+    why = str(error)
+    inputs = family.sample(2, 0) if error.inputs is None else error.inputs
+    example = Example(bench.shown(inputs), nothing, nothing, why)
     kind = "raises" if ": " in why else "wrong-return" if "it returned" in why else "not-finite"
     return Fault(kind, f"Where the objective is defined it gives no number: {why}.", example)
 

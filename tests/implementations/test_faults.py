@@ -1,5 +1,7 @@
 """Wrong losses are caught and named, right ones raise no finding: the examples of both."""
 
+from collections.abc import Callable
+
 import pytest
 from faults import PAGE, caught, examples, inspections, only_catchers, table
 
@@ -23,14 +25,15 @@ JUSTIFIED = {
 """Trials that catch nothing alone, and why they are there."""
 
 
-def test_every_wrong_loss_is_caught_and_named() -> None:
+def test_every_wrong_loss_is_caught_and_named(record_property: Callable[[str, str], None]) -> None:
     seen = inspections("faults")
-    caught = [e for e in examples("faults") if seen[e.function].faults]
-    named = [e for e in caught if e.kind in {fault.kind for fault in seen[e.function].faults}]
+    caught_ones = [e for e in examples("faults") if seen[e.function].faults]
+    named = [e for e in caught_ones if e.kind in {fault.kind for fault in seen[e.function].faults}]
     alarms = [function for function, found in inspections("right").items() if found.faults]
-    print(
-        f"\n{len(caught)} of {len(examples('faults'))} caught, {len(named)} named, "
-        f"{len(alarms)} false alarms on {len(examples('right'))} right ones"
+    record_property(
+        "losses",
+        f"{len(caught_ones)} of {len(examples('faults'))} wrong ones caught, {len(named)} named; "
+        f"{len(alarms)} false alarms on {len(examples('right'))} right ones",
     )
     missed = {e.function for e in examples("faults")} - {e.function for e in named}
     assert missed == set()

@@ -89,10 +89,3 @@ GENERIC = {
     "square": square,
     "far": far,
 }
-
-
-def regions(ratio: Floats, low: Floats, high: Floats, advantages: Floats) -> set[tuple[str, str]]:
-    """Return the clip regions that hold a token: the zone of its ratio, the sign of A."""
-    zone = np.where(ratio < low, "below", np.where(ratio > high, "above", "inside"))
-    sign = np.where(advantages > 0, "positive", "negative")
-    return {(str(z), str(s)) for z, s, a in zip(zone, sign, advantages, strict=True) if a != 0}

@@ -17,7 +17,12 @@ TOLERANCE = {"float64": 1e-9, "float32": 5e-6, "half": 3e-2}
 
 
 class ProbeError(Exception):
-    """The implementation raised, or gave no number, where a probe needs one."""
+    """The implementation raised, or gave no number, where a probe needs one: on these inputs."""
+
+    def __init__(self, why: str, inputs: "Inputs | None" = None) -> None:
+        """Say what it did, and on what."""
+        super().__init__(why)
+        self.inputs = inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,9 @@ class Bench:
         """
         outcome = self.run(inputs)
         if outcome.error:
-            raise ProbeError(outcome.error)
+            raise ProbeError(outcome.error, inputs)
         if not np.isfinite(outcome.value).all():
-            raise ProbeError(f"the value is {float(outcome.value):g}")
+            raise ProbeError(f"the value is {float(outcome.value):g}", inputs)
         return float(outcome.value)
 
     def where(self, **changes: Any) -> "Bench":

@@ -102,7 +102,7 @@ def recover(bench: Bench, called: Mapping[str, Any], light: bool = False) -> Rec
         return _recover(bench, called, faults)
     except (ProbeError, ZeroDivisionError) as error:
         if not faults:
-            raise ProbeError(str(error)) from error
+            raise ProbeError(str(error), getattr(error, "inputs", None)) from error
         return Recovered(faults, right)
 
 

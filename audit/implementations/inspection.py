@@ -65,7 +65,7 @@ def inspect_implementation(
     Args:
         implementation: What is called.
         declared: What it is said to be.
-        dtypes: Those beside FP64 in which its rounding is compared.
+        dtypes: Those in which its rounding is compared; none skips that.
         device: Where it runs.
         progress: Told each step.
 

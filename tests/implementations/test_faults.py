@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from faults import PAGE, caught, examples, inspections, only_catchers, table
+from faults import PAGE, examples, inspections, only_catchers, table
 
 from rlvraudit.audit.implementations.trials import TRIALS
 
@@ -106,6 +106,12 @@ def test_the_page_shows_what_each_probe_catches() -> None:
     assert PAGE.read_text("utf-8").endswith(table())
 
 
-def test_a_probe_that_is_taken_away_is_missed() -> None:
-    shapes = [f for f in caught()["shapes"] if f in only_catchers()["shapes"]]
-    assert shapes, "without it these would pass"
+def test_right_losses_round_like_the_same_formula_well_below_the_limit() -> None:
+    """The documentation says below 3, where 8 passes; float64 is judged only where it is used."""
+    largest = max(
+        max(p.value or 0.0, p.gradient or 0.0)
+        for seen in inspections("right").values()
+        for p in seen.precisions
+        if p.dtype != "float64"
+    )
+    assert 0.0 < largest < 3.0

@@ -141,7 +141,7 @@ def sequence_product_carried(policy: Tensor, old: Tensor, mask: Tensor) -> Tenso
 
 
 @ratio(
-    "sequence-detached-own",
+    "sequence-gradient-over-length",
     "sequence: geometric mean, gradient of the own token over T_b",
     "The gradient is the closed form divided by T_b: each token carries pi / sg[pi] over the "
     "length.",

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from rlvraudit.audit.implementations.recovery.bench import Floats, Inputs, batch, mask_of, spread
 
-ZONES = ("below", "inside", "above")
-
 
 @dataclass(frozen=True, slots=True)
 class Zones:

@@ -25,4 +25,10 @@ class Replay:
         delta = inputs["logp_base"].masked_fill(~mask, 0.0) - policy
         g = self.gate.build(delta, mask)
         w = self.weight.build(delta) * mask
-        return self.factor * self.mean.build(g, w, -policy, self.epsilon)
+        return self.factor * self.mean.build(g, w, -policy, self._epsilon(policy.dtype))
+
+    def _epsilon(self, dtype: Any) -> float:
+        """Return an epsilon that survives in the dtype: 1e-8 is 0 in FP16."""
+        import torch
+
+        return max(self.epsilon, float(torch.finfo(dtype).tiny)) if self.epsilon else 0.0
